@@ -1,0 +1,1 @@
+"""What is checked while a trial runs: tensors overwritten between forward and backward, and undeclared draws."""

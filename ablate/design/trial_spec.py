@@ -1,0 +1,67 @@
+"""One trial, fully resolved: everything that decides its arithmetic, and the id that follows from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Scalar = bool | int | float | str
+Precision = Literal["float32", "float64", "bfloat16"]
+Perturbation = Literal["one-ulp"]
+
+
+class Frozen(BaseModel):
+    """An immutable value that refuses unknown keys and silent conversions."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Numerics(Frozen):
+    """How an arm computes: applied before torch is imported (env) or before its first operation (the rest)."""
+
+    env: dict[str, str] = Field(default_factory=dict)
+    threads: int = Field(default=1, ge=1)
+    onednn: bool = True
+    precision: Precision = "float32"
+    deterministic: bool = False
+    perturb: Perturbation | None = None
+
+
+class GuardPlan(Frozen):
+    """Which batches the saved-tensor guard watches and whose contents are hashed: the first ones and every n-th (0: none)."""
+
+    first: int = Field(default=3, ge=0)
+    every: int = Field(default=50, ge=0)
+
+    def covers(self, batch_index: int) -> bool:
+        """Say whether ``batch_index`` (from 0) is watched."""
+        return batch_index < self.first or (self.every > 0 and batch_index % self.every == 0)
+
+
+class TrialSpec(Frozen):
+    """One trial. ``settings`` already holds the arm's and the factors' values."""
+
+    study: str
+    trainable: str
+    settings: dict[str, Any]
+    arm: str
+    numerics: Numerics
+    factors: dict[str, Scalar]
+    block: int
+    batches: int
+    guard: GuardPlan
+    resources: dict[str, float]
+
+    @property
+    def trial_id(self) -> str:
+        """Content hash: a letter and 15 hex digits, the same on every machine.
+
+        Resources and the guard are left out: where a trial runs and what is looked at while it runs change no
+        loss (both tested), so neither may change its identity.
+        """
+        content = self.model_dump(exclude={"resources", "guard"})
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+        return "t" + hashlib.sha256(text.encode()).hexdigest()[:15]

@@ -1,0 +1,72 @@
+"""Random numbers for trainables: named NumPy Philox streams that depend on study, block and stream, never on the arm.
+
+torch's own normal draws and initialisers are not bit-equal across instruction sets and thread counts, so an arm that
+drew from them would differ from another before its arithmetic could. Every value drawn here is hashed as it is drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import xxhash
+from torch import Tensor
+
+from ablate.design.seeds import stream_key
+
+Shape = tuple[int, ...]
+
+
+class Stream:
+    """One named stream; ``digest`` covers every value drawn from it so far."""
+
+    def __init__(self, key: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(key=key))
+        self._hash = xxhash.xxh3_64()
+        self.count = 0
+
+    def permutation(self, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return 0..n-1 in random order, int64, shape (n,)."""
+        return self._drawn(self._generator.permutation(n).astype(np.int64))
+
+    def integers(self, low: int, high: int, shape: Shape = ()) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Return int64 values in [low, high)."""
+        return self._drawn(np.asarray(self._generator.integers(low, high, size=shape), dtype=np.int64))
+
+    def normal(self, shape: Shape) -> Tensor:
+        """Return standard normals, drawn in float64 and cast to a contiguous CPU float32 tensor."""
+        return torch.from_numpy(self._drawn(self._generator.standard_normal(shape)).astype(np.float32))
+
+    def uniform(self, shape: Shape) -> Tensor:
+        """Return values in [0, 1), drawn in float64 and cast to a contiguous CPU float32 tensor."""
+        return torch.from_numpy(self._drawn(self._generator.random(shape)).astype(np.float32))
+
+    def mask(self, keep: float, shape: Shape) -> Tensor:
+        """Return a float32 mask: 1 with probability ``keep``, else 0 (a dropout mask, not rescaled)."""
+        return torch.from_numpy((self._drawn(self._generator.random(shape)) < keep).astype(np.float32))
+
+    @property
+    def digest(self) -> int:
+        """64-bit hash of every value drawn so far."""
+        return int(self._hash.intdigest())
+
+    def _drawn(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        self._hash.update(np.ascontiguousarray(values).tobytes())
+        self.count += values.size
+        return values
+
+
+class Draw:
+    """The streams of one trial: ``draw("order")`` is the same stream every time it is asked for."""
+
+    def __init__(self, study: str, block: int) -> None:
+        self._study = study
+        self._block = block
+        self.streams: dict[str, Stream] = {}
+
+    def __call__(self, stream: str) -> Stream:
+        """Return the stream of that name."""
+        if stream not in self.streams:
+            self.streams[stream] = Stream(stream_key(self._study, self._block, stream))
+        return self.streams[stream]

@@ -1,0 +1,86 @@
+"""What a trainable is: the contract between a user's model and the loop that trains, audits and records it.
+
+Two kinds. A *structured* trainable is a class whose methods are called by the framework's loop (``Structured``). A
+*function* trainable is ``train(config, ctx)`` and owns its loop (see ``ablate.trial.context``). Either is named in the
+grid by an import path, ``my_package.my_module:Thing``; nothing is registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.trial.draw import Draw
+
+Carry = Any
+"""State handed from one batch to the next: None, or nested dicts/lists of detached tensors."""
+
+Place = Callable[[Tensor], Tensor]
+"""Moves a CPU float32 tensor to the trial's device and precision. A trainable never chooses either."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch, identical in every arm of a block.
+
+    Attributes:
+        index: int64 array naming the samples in it, in order; hashed for every batch.
+        tensors: name -> tensor. Made by ``batches()`` as contiguous CPU tensors, whose contents are hashed before
+            the framework casts floating ones to the arm's precision and moves them to its device.
+    """
+
+    index: np.ndarray[Any, np.dtype[np.int64]]
+    tensors: Mapping[str, Tensor]
+
+
+Loss = Callable[[nn.Module, Batch, Carry], tuple[Tensor, Carry]]
+
+
+@dataclass(frozen=True)
+class Player:
+    """Named parameters with the optimiser that steps them, and the loss they lower (None: the trainable's own)."""
+
+    name: str
+    parameters: Mapping[str, nn.Parameter]
+    optimiser: torch.optim.Optimizer
+    loss: Loss | None = None
+
+
+class Structured(Protocol):
+    """A trainable whose loop the framework owns. Built as ``Thing(**settings)``.
+
+    Settings are the keyword-only arguments of ``__init__``, annotated and with defaults; the grid is checked
+    against them without importing the module. Optional methods, called when present:
+
+    - ``after_backward(model, player)`` and ``after_step(model, player)``: clipping, schedules.
+    - ``metrics(carry) -> dict[str, float | Tensor]``: named numbers of this batch, read off the new carry.
+    - ``evaluate(model, place) -> dict[str, float]``: held-out outcomes after the last batch, without gradient.
+    """
+
+    def prepare(self) -> str:
+        """Check the data and cache what is slow to decode; return a hash of the data set. Raise BadInput if it is bad.
+
+        Called once per distinct settings before any trial starts, and never inside a trial.
+        """
+        ...
+
+    def build(self) -> nn.Module:
+        """Make the model in float32 on the CPU, drawing from torch's seeded global generator."""
+        ...
+
+    def batches(self, draw: Draw) -> Iterator[Batch]:
+        """Yield batches without end; order and noise come from ``draw(stream)`` only."""
+        ...
+
+    def players(self, model: nn.Module) -> list[Player]:
+        """Return the players, stepped in order; a model with one loss has one."""
+        ...
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        """Return the scalar loss with its graph, and the carry for the next batch (None before the first)."""
+        ...

@@ -1,0 +1,1 @@
+"""Offline analysis of a run: reads its Parquet files, knows neither torch nor ray."""
