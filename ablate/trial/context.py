@@ -1,0 +1,112 @@
+"""``ctx``: what a function trainable ``train(config, ctx)`` is given. It owns its loop and calls ``ctx.batch(loss)``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.errors import Problem
+from ablate.trial.draw import Draw
+from ablate.trial.numerics import DTYPES
+from ablate.trial.protocol import Batch
+from ablate.trial.session import Session, TrainableError, scalar
+
+
+class Context:
+    """A function trainable's side of the recording.
+
+    Attributes:
+        batches: how many batches to run.
+        draw: named random streams, ``ctx.draw("order")``.
+        device: where to compute; never chosen by the trainable.
+        dtype: the arm's precision.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._watch: contextlib.ExitStack | None = None
+        self._indexed = False
+        self.batches = session.spec.batches
+        self.draw: Draw = session.draw
+        self.device = torch.device("cpu")
+        self.dtype = DTYPES[session.spec.numerics.precision]
+
+    def initialise(self, model: nn.Module) -> nn.Module:
+        """Give ``model`` the block's stored initial weights and the arm's precision; call it once, before the optimiser."""
+        adopted = self._session.adopt(model)
+        self._begin()
+        return adopted
+
+    def place(self, tensor: Tensor) -> Tensor:
+        """Cast a floating tensor to the arm's precision and move it to its device."""
+        return self._session.place(tensor)
+
+    def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> dict[str, Tensor]:
+        """Hash this batch's index list and contents, and return its tensors placed. Call it once per batch.
+
+        Raises:
+            TrainableError: if it is called twice before ``ctx.batch``.
+        """
+        if self._indexed:
+            raise TrainableError(Problem(f"batch {self._session.batch_index}", "ctx.data was called twice", "once per batch"))
+        self._indexed = True
+        batch = self._session.receive(Batch(np.asarray(index, dtype=np.int64), tensors))
+        return dict(batch.tensors)
+
+    def batch(self, loss: Tensor, metrics: Mapping[str, float | Tensor] | None = None) -> None:
+        """Record the loss of the batch that just ended; call it after the optimiser's step.
+
+        Raises:
+            TrainableError: no scalar loss, or more batches than the grid asks for.
+        """
+        index = self._session.batch_index
+        if index >= self.batches:
+            raise TrainableError(
+                Problem(f"batch {index}", f"ctx.batch was called {index + 1} times", f"{self.batches} (ctx.batches)")
+            )
+        value = scalar(loss, index).item()
+        self.close()
+        self._indexed = False
+        self._session.record(value, metrics or {})
+        if index + 1 < self.batches:
+            self._begin()
+
+    def close(self) -> None:
+        """End the watch on the batch in hand."""
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            watch.close()
+
+    def _begin(self) -> None:
+        self.close()
+        self._watch = contextlib.ExitStack()
+        self._watch.enter_context(self._session.watched())
+
+
+def train(function: Any, config: dict[str, Any], session: Session) -> dict[str, float]:
+    """Run a function trainable to its end; what it returns, if a mapping, are held-out outcomes.
+
+    Raises:
+        TrainableError: fewer batches than asked for, or a return value that is no mapping of numbers.
+        Diverged: a loss that is not finite.
+    """
+    context = Context(session)
+    context._begin()
+    try:
+        outcome = function(config, context)
+    finally:
+        context.close()
+    if session.batch_index != session.spec.batches:
+        raise TrainableError(
+            Problem("end of training", f"ctx.batch was called {session.batch_index} times", f"{session.spec.batches} (ctx.batches)")
+        )
+    if outcome is None:
+        return {}
+    if not isinstance(outcome, Mapping):
+        raise TrainableError(Problem("end of training", f"train returned a {type(outcome).__name__}", "nothing, or a dict of numbers"))
+    return {str(name): float(value) for name, value in outcome.items()}

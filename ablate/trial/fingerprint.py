@@ -1,0 +1,85 @@
+"""Hashes that show two arms got the same weights, the same batches and the same draws."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping
+
+import torch
+import xxhash
+from torch import Tensor, nn
+
+from ablate.trial.draw import Draw
+from ablate.trial.protocol import Batch
+
+
+def _update(digest: xxhash.xxh3_64, name: str, tensor: Tensor) -> None:
+    data = tensor.detach().cpu().contiguous()
+    digest.update(f"{name}|{data.dtype}|{tuple(data.shape)}|".encode())
+    size = data.numel() * data.element_size()
+    if size:
+        digest.update((ctypes.c_char * size).from_address(data.data_ptr()))
+
+
+def tensors_hash(tensors: Iterable[tuple[str, Tensor]]) -> int:
+    """Return a 64-bit hash over names, types, shapes and contents, in the order given."""
+    digest = xxhash.xxh3_64()
+    for name, tensor in tensors:
+        _update(digest, name, tensor)
+    return int(digest.intdigest())
+
+
+def state(model: nn.Module) -> dict[str, Tensor]:
+    """Return every parameter and buffer of ``model`` by name, shared ones once, sorted."""
+    return dict(sorted([*model.named_parameters(), *model.named_buffers()]))
+
+
+def model_hash(model: nn.Module) -> str:
+    """Return the hash of a model's parameters and buffers as 16 hex digits."""
+    return f"{tensors_hash(state(model).items()):016x}"
+
+
+def content_hash(tensors: Mapping[str, Tensor]) -> int:
+    """Return the hash of one batch's contents, taken before any cast or perturbation of the arm's."""
+    return tensors_hash(sorted(tensors.items()))
+
+
+class OrderChain:
+    """A running hash over every batch's index list and every stream's position: one number covers the whole order."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+        self._digest = xxhash.xxh3_64()
+
+    def add(self, batch: Batch) -> int:
+        """Add one batch and return the hash of all so far."""
+        self._digest.update(batch.index.tobytes())
+        for name, stream in sorted(self._draw.streams.items()):
+            self._digest.update(f"{name}:{stream.count}|".encode())
+        return self.digest
+
+    @property
+    def digest(self) -> int:
+        """The hash of all batches so far."""
+        return int(self._digest.intdigest())
+
+    def draws(self) -> str:
+        """Return the hash of every value drawn from every stream so far, as 16 hex digits."""
+        digest = xxhash.xxh3_64()
+        for name, stream in sorted(self._draw.streams.items()):
+            digest.update(f"{name}:{stream.digest:x}|".encode())
+        return f"{digest.intdigest():016x}"
+
+
+def one_ulp(parameters: Iterable[tuple[str, nn.Parameter]], draw: Draw) -> None:
+    """Move every element of every floating parameter to a neighbouring number, up or down by a fair draw, in place.
+
+    The smallest change the arm's precision can hold: the control that shows what rounding alone does to an outcome
+    (Summers and Dinneen 2021, arXiv 2103.04514: one flipped bit diverges like any other source of noise).
+    """
+    stream = draw("perturb")
+    with torch.no_grad():
+        for _, parameter in parameters:
+            up = stream.mask(0.5, tuple(parameter.shape)).to(parameter.dtype)
+            target = torch.where(up > 0, torch.inf, -torch.inf).to(parameter.dtype)
+            parameter.copy_(torch.nextafter(parameter, target))

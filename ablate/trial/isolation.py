@@ -1,0 +1,156 @@
+"""Client of the fork servers: runs a task in a pristine process under its arm's environment, and says how it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ablate.design.trial_spec import Numerics
+from ablate.errors import AblateError, Problem
+from ablate.trial.environment import arm_environment, process_environment
+from ablate.trial.task import TrialEnd, TrialTask
+
+START_S = 120.0
+"""How long a fork server may take to import torch before it counts as broken (2 s on an idle machine)."""
+
+
+class ServerFailed(AblateError):
+    """A fork server could not be started; the text carries what it printed."""
+
+
+def oom_kills() -> int | None:
+    """Return how many processes the kernel killed for memory since boot; None where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+
+
+class Isolation:
+    """Fork servers of one launch on this node, started when first needed, shared by all its processes.
+
+    Args:
+        launch_id: names the launch; processes with the same id and environment share a server.
+    """
+
+    def __init__(self, launch_id: str) -> None:
+        self._folder = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}"
+        self._launch_id = launch_id
+        self._holds: dict[str, socket.socket] = {}
+
+    def run(self, task: TrialTask, started: Callable[[socket.socket], None] | None = None) -> TrialEnd:
+        """Run a task to its end in a process of its own.
+
+        Args:
+            task: the attempt.
+            started: told the connection; shutting it down from another thread kills the trial.
+
+        Raises:
+            ServerFailed: if no server can be had.
+        """
+        kills = oom_kills()
+        connection = self.connect(task.spec.numerics)
+        if started:
+            started(connection)
+        end: TrialEnd | None = None
+        code: int | None = None
+        refused = ""
+        try:
+            with connection, connection.makefile("rb") as lines:
+                connection.sendall(json.dumps({"task": task.model_dump()}).encode() + b"\n")
+                for line in lines:
+                    message = json.loads(line)
+                    if "end" in message:
+                        end = TrialEnd.model_validate(message["end"])
+                    code = message.get("exit", code)
+                    refused = message.get("refused", refused)
+        except OSError as error:
+            refused = str(error)
+        return end or _died(task, code, refused, killed_for_memory=code == -9 and oom_kills() != kills)
+
+    def connect(self, numerics: Numerics) -> socket.socket:
+        """Return a new connection to the server of this arm's environment, starting the server if there is none."""
+        environment = process_environment(numerics, os.environ)
+        text = json.dumps([self._launch_id, sys.executable, arm_environment(environment)])
+        path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.sock"
+        if str(path) not in self._holds:
+            hold = _open(path) or self._start(path, environment)
+            hold.sendall(b'{"hold": true}\n')
+            self._holds[str(path)] = hold
+        return _open(path) or self._start(path, environment)
+
+    def close(self) -> None:
+        """Let go of the servers; each ends when nobody holds it."""
+        for hold in self._holds.values():
+            hold.close()
+        self._holds.clear()
+
+    def _start(self, path: Path, environment: dict[str, str]) -> socket.socket:
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        with open(path.with_suffix(".lock"), "w") as lock:  # one process of this node starts it, the others wait
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if connection := _open(path):
+                return connection
+            path.unlink(missing_ok=True)
+            log = path.with_suffix(".log")
+            with open(log, "wb") as output:
+                server = subprocess.Popen(
+                    [sys.executable, "-m", "ablate.trial.server", str(path)],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            deadline = time.monotonic() + START_S
+            while time.monotonic() < deadline and server.poll() is None:
+                if connection := _open(path):
+                    for left in (log, path.with_suffix(".lock")):
+                        left.unlink(missing_ok=True)
+                    return connection
+                time.sleep(0.02)
+            server.kill()
+            server.wait()
+            said = log.read_text(errors="replace").splitlines()[-8:]
+        raise ServerFailed(
+            Problem(
+                where="starting a process for trials",
+                found="\n      ".join([f"{sys.executable} -m ablate.trial.server did not start", *said]),
+                advice="Check that torch imports: python -c 'import torch'",
+            )
+        )
+
+
+def _open(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.connect(str(path))
+    except OSError:
+        connection.close()
+        return None
+    return connection
+
+
+def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bool) -> TrialEnd:
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
+    if killed_for_memory:
+        words = "its process was killed because the machine ran out of memory; ask for fewer trials at once or more memory"
+    elif refused:
+        words = f"no process could be made for it: {refused}"
+    elif code is None:
+        words = "its fork server is gone"
+    else:
+        words = f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
+    kind = "memory" if killed_for_memory else "infrastructure"
+    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")

@@ -1,0 +1,131 @@
+"""Before any trial: import the trainable, check and cache its data, make every block's initial weights.
+
+``python -m ablate.trial.prepare`` reads one JSON request from standard input and prints JSON lines. It runs as a process
+of its own, at one thread and with the plainest instruction set (``REFERENCE``), so that initial weights are the same
+bytes whichever machine and arm the study has.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from ablate.design.trial_spec import Frozen, Numerics, TrialSpec
+from ablate.errors import AblateError
+
+REFERENCE = Numerics(threads=1, env={"ATEN_CPU_CAPABILITY": "default"})
+
+
+class Prepared(Frozen):
+    """What preparation found out.
+
+    Attributes:
+        weights: model key -> sha256 of the stored initial weights; None for a trainable that gives none.
+        data: model key -> hash of the data set; None for a trainable that gives none.
+        source_hash: hash of the trainable's source.
+        torch: version of torch.
+    """
+
+    weights: dict[str, str | None]
+    data: dict[str, str | None]
+    source_hash: str
+    torch: str
+
+
+class Request(Frozen):
+    """The trials to prepare for, one per distinct settings and block; where weights go; where to import from."""
+
+    specs: tuple[TrialSpec, ...]
+    initial: str
+    search: tuple[str, ...]
+
+
+class _Captured(BaseException):
+    """Carries the model out of a function trainable as soon as it asks for its initial weights."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+
+class CapturingContext:
+    """Stands in for ``ctx`` while preparing: ``initialise`` hands the model out and ends the function."""
+
+    def __init__(self, spec: TrialSpec) -> None:
+        import torch
+
+        from ablate.trial.draw import Draw
+
+        self.batches = spec.batches
+        self.draw = Draw(spec.study, spec.block)
+        self.device = torch.device("cpu")
+        self.dtype = torch.float32
+
+    def initialise(self, model: Any) -> Any:
+        """Hand the model out."""
+        raise _Captured(model)
+
+    def place(self, tensor: Any) -> Any:
+        """Return the tensor as it is."""
+        return tensor
+
+    def data(self, *_: Any, **__: Any) -> Any:
+        """Training began without ``initialise``: there is nothing to capture."""
+        raise _Captured(None)
+
+    batch = data
+
+
+def prepare(request: Request) -> Prepared:
+    """Prepare in this process; prints progress as JSON lines."""
+    import torch
+
+    from ablate.trial import numerics, weights
+    from ablate.trial.importing import is_structured, load, source_hash
+
+    numerics.apply(REFERENCE)
+    made: dict[str, str | None] = {}
+    data: dict[str, str | None] = {}
+    hashes: dict[str, str] = {}
+    trainable = load(request.specs[0].trainable, request.search)
+    code = source_hash(trainable)
+    for done, spec in enumerate(request.specs):
+        key = weights.model_key(spec.study, spec.trainable, spec.settings, spec.block)
+        weights.seed_global_generators(spec.study, spec.block)
+        if is_structured(trainable):
+            instance = trainable(**spec.settings)
+            same = json.dumps(spec.settings, sort_keys=True)
+            if same not in hashes:
+                hashes[same] = instance.prepare()
+            data[key] = hashes[same]
+            model = instance.build()
+        else:
+            data[key] = None
+            try:
+                trainable(dict(spec.settings), CapturingContext(spec))
+                model = None
+            except _Captured as captured:
+                model = captured.model
+        made[key] = None if model is None else weights.store(model, Path(request.initial))
+        print(json.dumps({"done": done + 1, "of": len(request.specs)}), flush=True)
+    return Prepared(weights=made, data=data, source_hash=code, torch=torch.__version__)
+
+
+def main() -> int:
+    """Answer one request; an error becomes a JSON line, with the trainable's own traceback if it is the trainable's."""
+    try:
+        prepared = prepare(Request.model_validate_json(sys.stdin.read()))
+    except AblateError as error:
+        print(json.dumps({"error": str(error), "exit_code": error.exit_code}), flush=True)
+    except BaseException as error:
+        lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
+        print(json.dumps({"trace": "\n".join(lines[-12:])}), flush=True)
+    else:
+        print(json.dumps({"prepared": prepared.model_dump()}), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

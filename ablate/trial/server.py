@@ -1,0 +1,192 @@
+"""The fork server: one small process per (node, environment) that preloaded torch and forks one pristine process a trial.
+
+``python -m ablate.trial.server SOCKET``. Each connection carries one JSON line in and JSON lines out:
+
+- ``{"hold": true}``: keeps the server alive while the connection is open (a launcher holds one);
+- ``{"task": {...}}``: forks a process that runs the task; it writes its ``{"end": {...}}`` itself, and when it is gone
+  the server writes ``{"exit": code}`` (negative: the signal) and closes. If the peer goes away first, however it
+  died, the process group of the trial is killed.
+
+Why not Python's own forkserver: it is one per process, so it cannot serve two environments, and its children outlive a
+killed owner. The server itself runs no torch operation, holds no CUDA context and has one thread; otherwise it refuses
+to fork, since a forked OpenMP pool or CUDA context is broken.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+LINGER_S = 1.0
+"""How long the server waits without any connection before it ends."""
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+
+
+def preload() -> None:
+    """Import what every trial needs, so that a fork has it: torch, its optimiser machinery, our runner."""
+    import torch._dynamo  # torch.optim imports it at the first optimiser, 1 s if each trial did
+
+    import ablate.trial.runner
+
+
+def unfit_to_fork() -> str:
+    """Return why a fork would not be pristine; empty if it would."""
+    import torch
+
+    tasks = Path("/proc/self/task")
+    if tasks.exists() and len(names := list(tasks.iterdir())) > 1:
+        return f"the fork server has {len(names)} threads; something started a pool at import"
+    if torch.cuda.is_initialized():
+        return "the fork server holds a CUDA context; something touched the GPU at import"
+    return ""
+
+
+def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
+    """Everything the forked process does; returns its exit code."""
+    from ablate.record.paths import StorePaths
+    from ablate.trial.runner import run_trial
+    from ablate.trial.task import TrialTask
+
+    task = TrialTask.model_validate_json(json.dumps(request["task"]))
+    log = StorePaths(task.root).log(task.spec.trial_id, task.attempt)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    os.chdir(task.cwd)
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    end = run_trial(task)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    connection.sendall(json.dumps({"end": end.model_dump()}).encode() + b"\n")
+    return 0
+
+
+class Server:
+    """The loop: accepts, forks, reaps, and kills what lost its owner."""
+
+    def __init__(self, path: str) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(path)
+        self._listener.listen(64)
+        self._selector.register(self._listener, selectors.EVENT_READ, "accept")
+        self._connections: dict[socket.socket, int | None] = {}  # connection -> pid of its trial
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        signal.set_wakeup_fd(self._wake_write)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._selector.register(self._wake_read, selectors.EVENT_READ, "child")
+
+    def serve(self) -> None:
+        """Serve until nobody is connected any more."""
+        alone_since = time.monotonic()
+        while True:
+            for key, _ in self._selector.select(timeout=LINGER_S / 4):
+                if key.data == "accept":
+                    connection, _ = self._listener.accept()
+                    self._connections[connection] = None
+                    self._selector.register(connection, selectors.EVENT_READ, "peer")
+                elif key.data == "child":
+                    os.read(self._wake_read, 4096)
+                elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._connections:
+                    self._hear(key.fileobj)
+            self._reap()
+            if self._connections:
+                alone_since = time.monotonic()
+            elif time.monotonic() - alone_since > LINGER_S:
+                return
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            data = connection.makefile("rb").readline()  # a request is one write of a few kB on a local socket
+        except ConnectionError:
+            data = b""
+        if not data.endswith(b"\n"):
+            self._drop(connection)
+            return
+        request = json.loads(data)
+        if "task" in request:
+            self._fork(connection, request)
+
+    def _fork(self, connection: socket.socket, request: dict[str, Any]) -> None:
+        if reason := unfit_to_fork():
+            connection.sendall(json.dumps({"refused": reason}).encode() + b"\n")
+            self._drop(connection)
+            return
+        pid = os.fork()
+        if pid:
+            self._connections[connection] = pid
+            return
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the launcher, which decides
+            os.setsid()  # a group of its own, so that what a trial starts is killed with it
+            if sys.platform == "linux":
+                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # the server's death is the trial's
+            self._listener.close()
+            for other in self._connections:
+                if other is not connection:
+                    other.close()
+            code = _run_child(connection, request)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        for connection, pid in list(self._connections.items()):
+            if pid is None:
+                continue
+            gone, status = os.waitpid(pid, os.WNOHANG)
+            if gone:
+                self._connections[connection] = None
+                try:
+                    connection.sendall(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
+                except OSError:
+                    pass
+                self._drop(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        pid = self._connections.pop(connection)
+        self._selector.unregister(connection)
+        connection.close()
+        if pid is not None:
+            kill_group(pid)
+            os.waitpid(pid, 0)
+
+
+def kill_group(pid: int) -> None:
+    """Kill a trial and what it started; quiet if it is gone already."""
+    for kill in (os.killpg, os.kill):  # the group exists once the child has called setsid
+        try:
+            kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+
+def main(path: str) -> None:
+    """Preload, then listen at ``path``; the socket appears only when the server is ready."""
+    preload()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    try:
+        Server(path).serve()
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

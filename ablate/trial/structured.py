@@ -1,0 +1,64 @@
+"""The loop for structured trainables: the only place where a shipped model's batch is stepped."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ablate.errors import Problem
+from ablate.trial.session import Session, TrainableError, scalar
+
+
+def train(trainable: Any, session: Session) -> dict[str, float]:
+    """Run every batch of the trial; return the held-out outcomes of ``evaluate()``, empty without one.
+
+    Per batch, each player in order: zero gradients, loss, backward, ``after_backward``, step, ``after_step``. The
+    recorded loss is the first player's, before its step; further players' are metrics ``loss_<player>``.
+
+    Raises:
+        TrainableError: a broken contract.
+        Diverged: a loss that is not finite.
+    """
+    model = session.adopt(trainable.build())
+    players = trainable.players(model)
+    after_backward = getattr(trainable, "after_backward", None)
+    after_step = getattr(trainable, "after_step", None)
+    carries: dict[str, Any] = {player.name: None for player in players}
+    batches = iter(trainable.batches(session.draw))
+    while session.batch_index < session.spec.batches:
+        batch = next(batches, None)
+        if batch is None:
+            raise TrainableError(
+                Problem(
+                    f"batch {session.batch_index}",
+                    f"batches() ended after {session.batch_index} of {session.spec.batches}",
+                    advice="It must yield without end: start the data again.",
+                )
+            )
+        placed = session.receive(batch)
+        losses: list[float] = []
+        with session.watched():
+            for player in players:
+                player.optimiser.zero_grad(set_to_none=True)
+                compute = player.loss or trainable.loss
+                loss, carries[player.name] = compute(model, placed, carries[player.name])
+                losses.append(scalar(loss, session.batch_index).item())
+                if not math.isfinite(losses[-1]):
+                    break
+                loss.backward()
+                if after_backward:
+                    after_backward(model, player)
+                player.optimiser.step()
+                if after_step:
+                    after_step(model, player)
+                del loss
+        metrics = {f"loss_{player.name}": value for player, value in zip(players[1:], losses[1:], strict=False)}
+        if hasattr(trainable, "metrics"):
+            metrics |= trainable.metrics(carries[players[0].name])
+        session.record(losses[0], metrics, diverged=not all(map(math.isfinite, losses)))
+    if not hasattr(trainable, "evaluate"):
+        return {}
+    with torch.no_grad():
+        return {name: float(value) for name, value in trainable.evaluate(model, session.place).items()}

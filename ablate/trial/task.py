@@ -1,0 +1,45 @@
+"""What is handed to a trial's process, and what comes back when it ends."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ablate.design.trial_spec import Frozen, TrialSpec
+
+FailureKind = Literal["code", "infrastructure", "memory", "store"]
+
+
+class TrialTask(Frozen):
+    """One attempt at one trial.
+
+    Attributes:
+        spec: the trial.
+        root: absolute path of the store.
+        attempt: from 0; part of the journal's file names.
+        cwd: the folder the study was launched from, where relative paths of a trainable start.
+        search: folders put in front of the import path.
+        weights: sha256 of the stored initial weights; None if the trainable gave none.
+        data_hash: hash of the data set, from ``prepare()``; None if the trainable gave none.
+        git_commit: commit of the folder the study was launched from; empty outside a repository.
+        git_dirty: whether that folder had uncommitted changes.
+    """
+
+    spec: TrialSpec
+    root: str
+    attempt: int
+    cwd: str
+    search: tuple[str, ...]
+    weights: str | None = None
+    data_hash: str | None = None
+    git_commit: str = ""
+    git_dirty: bool = False
+
+
+class TrialEnd(Frozen):
+    """How an attempt ended. ``done`` and ``diverged`` are both complete: their rows are in the journal."""
+
+    trial_id: str
+    attempt: int
+    status: Literal["done", "diverged", "failed"]
+    kind: FailureKind | None = None
+    error: str = ""
