@@ -1,0 +1,42 @@
+"""Checks of a trainable's settings, made when it is constructed, so before any trial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ablate.errors import BadInput, Problem, nearest
+
+
+def one_of(where: str, value: str, choices: Iterable[str]) -> str:
+    """Return ``value``.
+
+    Raises:
+        BadInput: if it isn't among ``choices``.
+    """
+    names = list(choices)
+    if value not in names:
+        raise BadInput(Problem(where, f"is {value!r}", ", ".join(names), nearest(str(value), names)))
+    return value
+
+
+def at_least(where: str, value: int, least: int) -> int:
+    """Return ``value``.
+
+    Raises:
+        BadInput: if it isn't a whole number of at least ``least``.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadInput(Problem(where, f"is {value!r}", f"a whole number, {least} or more"))
+    return value
+
+
+def positive(where: str, value: float) -> float:
+    """Return ``value`` as a float.
+
+    Raises:
+        BadInput: if it isn't a positive finite number.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        advice = "YAML reads 1e-3 as text; write 1.0e-3 or 0.001" if isinstance(value, str) else ""
+        raise BadInput(Problem(where, f"is {value!r}", "a positive number", advice=advice))
+    return float(value)
