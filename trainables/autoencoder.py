@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
+from torch.nn import functional
 
 from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
@@ -85,11 +85,11 @@ class Autoencoder:
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         """Return the mean squared reconstruction error; nothing is carried."""
         images = batch.tensors["images"]
-        return F.mse_loss(model(images), images), None
+        return functional.mse_loss(model(images), images), None
 
     def evaluate(self, model: nn.Module, place: Place) -> dict[str, float]:
         """Return the mean reconstruction error of the 1000 held-out digits."""
         digits = mnist.load()
         images = place(torch.from_numpy(digits.images[digits.held_out]))
         with torch.no_grad():
-            return {"held_out_loss": float(F.mse_loss(model(images), images))}
+            return {"held_out_loss": float(functional.mse_loss(model(images), images))}

@@ -37,7 +37,7 @@ def key(sources: Iterable[Path], parameters: str) -> str:
 
 
 def cached(name: str, make: Callable[[], Frames]) -> Frames:
-    """Return the array kept under ``name``, memory-mapped read-only; call ``make`` and keep its result if there is none.
+    """Return the array kept under ``name``, memory-mapped read-only; if there is none, ``make`` it.
 
     The file is written aside and renamed, so a reader sees a whole file or none, and two writers do no harm.
 
@@ -62,5 +62,7 @@ def cached(name: str, make: Callable[[], Frames]) -> Frames:
                 raise
     except OSError as error:
         advice = "set ABLATE_CACHE to a folder that can be written"
-        raise BadInput(Problem(str(file.parent), f"decoded data can't be kept: {error.strerror}", advice=advice)) from error
+        raise BadInput(
+            Problem(str(file.parent), f"decoded data can't be kept: {error.strerror}", advice=advice)
+        ) from error
     return np.load(file, mmap_mode="r")

@@ -71,7 +71,9 @@ def load(file: Path = FILE, sha256: str = SHA256) -> Mnist:
         with np.load(io.BytesIO(data)) as archive:
             images, labels = archive["images"], archive["labels"].astype(np.int64)
     except (ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise BadInput(Problem(str(file), f"isn't the expected archive: {error}", "an .npz of images, labels")) from error
+        raise BadInput(
+            Problem(str(file), f"isn't the expected archive: {error}", "an .npz of images, labels")
+        ) from error
     held_out = np.concatenate([np.flatnonzero(labels == digit)[-HELD_OUT_PER_CLASS:] for digit in range(CLASSES)])
     train = np.setdiff1d(np.arange(len(labels)), held_out)
     pixels = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
