@@ -53,7 +53,9 @@ class Context:
             TrainableError: if it is called twice before ``ctx.batch``.
         """
         if self._indexed:
-            raise TrainableError(Problem(f"batch {self._session.batch_index}", "ctx.data was called twice", "once per batch"))
+            raise TrainableError(
+                Problem(f"batch {self._session.batch_index}", "ctx.data was called twice", "once per batch")
+            )
         self._indexed = True
         batch = self._session.receive(Batch(np.asarray(index, dtype=np.int64), tensors))
         return dict(batch.tensors)
@@ -103,10 +105,16 @@ def train(function: Any, config: dict[str, Any], session: Session) -> dict[str, 
         context.close()
     if session.batch_index != session.spec.batches:
         raise TrainableError(
-            Problem("end of training", f"ctx.batch was called {session.batch_index} times", f"{session.spec.batches} (ctx.batches)")
+            Problem(
+                "end of training",
+                f"ctx.batch was called {session.batch_index} times",
+                f"{session.spec.batches} (ctx.batches)",
+            )
         )
     if outcome is None:
         return {}
     if not isinstance(outcome, Mapping):
-        raise TrainableError(Problem("end of training", f"train returned a {type(outcome).__name__}", "nothing, or a dict of numbers"))
+        raise TrainableError(
+            Problem("end of training", f"train returned a {type(outcome).__name__}", "nothing, or a dict of numbers")
+        )
     return {str(name): float(value) for name, value in outcome.items()}

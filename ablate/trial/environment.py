@@ -6,7 +6,19 @@ from collections.abc import Mapping
 
 from ablate.design.trial_spec import Numerics
 
-NUMERIC_PREFIXES = ("OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "ATEN_", "CUBLAS_", "CUDNN_", "NVIDIA_TF32", "TORCH_ALLOW_TF32")
+NUMERIC_PREFIXES = (
+    "OMP_",
+    "GOMP_",
+    "KMP_",
+    "MKL_",
+    "ONEDNN_",
+    "DNNL_",
+    "ATEN_",
+    "CUBLAS_",
+    "CUDNN_",
+    "NVIDIA_TF32",
+    "TORCH_ALLOW_TF32",
+)
 """Variables that choose kernels, instruction sets or threads. Inherited ones would differ between the shells two
 studies were started from (`ray up` alone exports OMP_NUM_THREADS=1), so only the arm's own are kept."""
 

@@ -145,12 +145,16 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
     spec = task.spec
     where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
     if killed_for_memory:
-        words = "its process was killed because the machine ran out of memory; ask for fewer trials at once or more memory"
+        words = (
+            "its process was killed because the machine ran out of memory; ask for fewer trials at once or more memory"
+        )
     elif refused:
         words = f"no process could be made for it: {refused}"
     elif code is None:
         words = "its fork server is gone"
     else:
-        words = f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
+        words = (
+            f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
+        )
     kind = "memory" if killed_for_memory else "infrastructure"
     return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")

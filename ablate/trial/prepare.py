@@ -7,9 +7,11 @@ bytes whichever machine and arm the study has.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,12 @@ class Prepared(Frozen):
     data: dict[str, str | None]
     source_hash: str
     torch: str
+
+
+def model_key(spec: TrialSpec) -> str:
+    """Return the key of one block's initial weights under one set of settings."""
+    text = json.dumps([spec.study, spec.trainable, spec.settings, spec.block], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class Request(Frozen):
@@ -92,7 +100,7 @@ def prepare(request: Request) -> Prepared:
     trainable = load(request.specs[0].trainable, request.search)
     code = source_hash(trainable)
     for done, spec in enumerate(request.specs):
-        key = weights.model_key(spec.study, spec.trainable, spec.settings, spec.block)
+        key = model_key(spec)
         weights.seed_global_generators(spec.study, spec.block)
         if is_structured(trainable):
             instance = trainable(**spec.settings)
@@ -118,7 +126,8 @@ def main() -> int:
     try:
         prepared = prepare(Request.model_validate_json(sys.stdin.read()))
     except AblateError as error:
-        print(json.dumps({"error": str(error), "exit_code": error.exit_code}), flush=True)
+        problems = [asdict(problem) for problem in error.problems]
+        print(json.dumps({"error": problems, "exit_code": error.exit_code}), flush=True)
     except BaseException as error:
         lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
         print(json.dumps({"trace": "\n".join(lines[-12:])}), flush=True)

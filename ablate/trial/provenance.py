@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import resource
 import socket
 import time
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def threads_used(task: Path = Path("/proc/self/task")) -> int | None:
 class Usage:
     """Starts counting wall and CPU seconds when made."""
 
-    started: float = field(default_factory=time.time)
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
     _wall: float = field(default_factory=time.perf_counter)
     _cpu: float = field(default_factory=time.process_time)
 
@@ -70,5 +70,4 @@ def machine_columns() -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": np.__version__,
         "ablate": ablate.__version__,
-        "pid": os.getpid(),
     }

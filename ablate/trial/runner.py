@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
+from typing import Any
+
 from ablate.errors import AblateError, StoreError
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
@@ -21,55 +24,58 @@ def run_trial(task: TrialTask) -> TrialEnd:
 
     Never raises for what the trainable does: a failure is returned, with the batch it happened at.
     """
-    session: Session | None = None
+    usage = Usage()
+    known: dict[str, Any] = {"git_commit": task.git_commit, "git_dirty": task.git_dirty, **machine_columns()}
     try:
-        usage = Usage()
-        effect = numerics.apply(task.spec.numerics)
-        trainable = load(task.spec.trainable, task.search)
-        code = source_hash(trainable)
-        with Recorder(StorePaths(task.root), task.spec, task.attempt) as recorder:
-            session = Session(task, recorder)
-            diverged = False
-            outcomes: dict[str, float] = {}
+        with Recorder(StorePaths(Path(task.root)), task.spec, task.attempt) as recorder:
+            at = "before the first batch"
+            session: Session | None = None
             try:
-                if is_structured(trainable):
-                    outcomes = structured.train(trainable(**task.spec.settings), session)
-                else:
-                    outcomes = context.train(trainable, dict(task.spec.settings), session)
-            except Diverged:
-                diverged = True
+                effect = numerics.apply(task.spec.numerics)
+                known |= numerics.columns(task.spec.numerics, effect)
+                trainable = load(task.spec.trainable, task.search)
+                known["source_hash"] = source_hash(trainable)
+                session = Session(task, recorder)
+                outcomes, diverged = _train(trainable, session)
+            except StoreError:
+                raise
+            except Exception as error:
+                traceback.print_exc()
+                at = f"batch {session.batch_index}" if session else at
+                end = _failed(task, error, at)
+                recorder.finish("failed", failure_kind=end.kind, error=end.error, **known, **usage.columns())
+                return end
             recorder.finish(
-                status="diverged" if diverged else "done",
-                batches=session.batch_index + diverged,
+                "diverged" if diverged else "done",
+                evaluate=outcomes,
+                **known,
                 **session.final_columns(),
-                **{f"evaluate.{name}": value for name, value in outcomes.items()},
                 **usage.columns(),
-                **machine_columns(),
-                **numerics.columns(task.spec.numerics, effect),
-                source_hash=code,
-                git_commit=task.git_commit,
-                git_dirty=task.git_dirty,
             )
         return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="diverged" if diverged else "done")
-    except Exception as error:
-        traceback.print_exc()
-        return _failed(task, error, session)
+    except StoreError as error:
+        return _failed(task, error, "recording", kind="store")
 
 
-def _failed(task: TrialTask, error: Exception, session: Session | None) -> TrialEnd:
-    at = f"trial {task.spec.trial_id} (arm {task.spec.arm}, block {task.spec.block}), attempt {task.attempt}"
-    where = f"{at}, batch {session.batch_index}" if session else f"{at}, before the first batch"
-    kind: FailureKind = "code"
-    if isinstance(error, StoreError):
-        kind = "store"
-    elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+def _train(trainable: Any, session: Session) -> tuple[dict[str, float], bool]:
+    settings = dict(session.spec.settings)
+    try:
+        if is_structured(trainable):
+            return structured.train(trainable(**settings), session), False
+        return context.train(trainable, settings, session), False
+    except Diverged:
+        return {}, True
+
+
+def _failed(task: TrialTask, error: Exception, at: str, kind: FailureKind = "code") -> TrialEnd:
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         kind = "memory"
     if isinstance(error, AblateError):
         words = str(error)
     else:
-        words = "".join(traceback.format_exception(error)).rstrip()
-        words = "\n".join(words.splitlines()[-TRACE_LINES:])
+        words = "\n".join("".join(traceback.format_exception(error)).rstrip().splitlines()[-TRACE_LINES:])
     return TrialEnd(
-        trial_id=task.spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
+        trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
     )
-

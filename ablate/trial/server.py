@@ -57,7 +57,7 @@ def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     from ablate.trial.task import TrialTask
 
     task = TrialTask.model_validate_json(json.dumps(request["task"]))
-    log = StorePaths(task.root).log(task.spec.trial_id, task.attempt)
+    log = StorePaths(Path(task.root)).log(task.spec.trial_id, task.attempt)
     log.parent.mkdir(parents=True, exist_ok=True)
     os.chdir(task.cwd)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from torch import Tensor, nn
 
@@ -16,7 +17,7 @@ from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
 from ablate.trial.draw import Draw
 from ablate.trial.fingerprint import OrderChain, content_hash, model_hash, one_ulp
-from ablate.trial.numerics import DTYPES
+from ablate.trial.numerics import DTYPES, ArmNotInEffect
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
 from ablate.trial.weights import restore, seed_global_generators
@@ -54,12 +55,16 @@ class Session:
     def adopt(self, model: nn.Module) -> nn.Module:
         """Give ``model`` the block's initial weights, then the arm's precision and declared perturbation, in place."""
         if self.task.weights is not None:
-            restore(model, StorePaths(self.task.root).initial(self.task.weights))
+            restore(model, StorePaths(Path(self.task.root)).initial_weights(self.task.weights))
         self.columns["initial_hash"] = model_hash(model)
         model.to(DTYPES[self.spec.numerics.precision])
         if self.spec.numerics.perturb == "one-ulp":
             one_ulp(sorted(model.named_parameters()), Draw(self.spec.study, self.spec.block))
             self.columns["perturbation_hash"] = model_hash(model)
+        precision = DTYPES[self.spec.numerics.precision]
+        wrong = [name for name, p in model.named_parameters() if p.is_floating_point() and p.dtype != precision]
+        if wrong:
+            raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
         self.model = model
         return model
 
@@ -71,7 +76,11 @@ class Session:
         """
         if not isinstance(batch, Batch):
             raise TrainableError(
-                Problem(f"batch {self.batch_index}", f"batches() gave a {type(batch).__name__}", "ablate.trial.protocol.Batch")
+                Problem(
+                    f"batch {self.batch_index}",
+                    f"batches() gave a {type(batch).__name__}",
+                    "ablate.trial.protocol.Batch",
+                )
             )
         self._began = time.perf_counter()
         self._order = self.chain.add(batch)
@@ -121,7 +130,6 @@ class Session:
         return {
             **self.columns,
             "data_hash": self.task.data_hash,
-            "order_hash": self.chain.digest,
             "draw_hash": self.chain.draws(),
         }
 

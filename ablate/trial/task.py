@@ -15,7 +15,7 @@ class TrialTask(Frozen):
     Attributes:
         spec: the trial.
         root: absolute path of the store.
-        attempt: from 0; part of the journal's file names.
+        attempt: from 1; part of the journal's file names.
         cwd: the folder the study was launched from, where relative paths of a trainable start.
         search: folders put in front of the import path.
         weights: sha256 of the stored initial weights; None if the trainable gave none.

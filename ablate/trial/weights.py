@@ -7,10 +7,8 @@ trunc_normal_ differ between ATEN_CPU_CAPABILITY default and avx2), so an arm ma
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
@@ -23,12 +21,6 @@ from ablate.trial.fingerprint import state
 
 class WeightsMismatch(AblateError):
     """The model built in a trial is not the model whose initial weights were stored."""
-
-
-def model_key(study: str, trainable: str, settings: dict[str, Any], block: int) -> str:
-    """Return the key under which the initial weights of one block and one set of settings are indexed."""
-    text = json.dumps([study, trainable, settings, block], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def seed_global_generators(study: str, block: int) -> None:
@@ -58,7 +50,13 @@ def restore(model: nn.Module, path: Path) -> None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != path.stem:
         raise WeightsMismatch(
-            Problem(str(path), f"the file's sha256 is {digest[:12]}..., not the one in its name", "", "", "Delete it and launch again.")
+            Problem(
+                str(path),
+                f"the file's sha256 is {digest[:12]}..., not the one in its name",
+                "",
+                "",
+                "Delete it and launch again.",
+            )
         )
     stored = load_file(path)
     own = state(model)

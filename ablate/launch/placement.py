@@ -1,0 +1,69 @@
+"""Which machine can run which arm: checked before anything starts, since an unsatisfiable request waits in Ray for ever."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ablate.errors import Problem, UnmetPlacement, nearest
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine and what it offers: resource name -> amount."""
+
+    name: str
+    resources: Mapping[str, float]
+
+
+def this_machine() -> Node:
+    """Return this machine's cores as the one resource a launch without a cluster can place on."""
+    return Node("this machine", {"CPU": float(available_cores())})
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use (the affinity mask, where the system has one)."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) -> None:
+    """Check that every arm fits on some node when that node is empty.
+
+    Args:
+        requests: arm name -> what it asks for.
+        nodes: the machines there are.
+
+    Raises:
+        UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, and the nearest name.
+    """
+    problems = [
+        problem
+        for arm, request in requests.items()
+        if not any(_fits(request, node) for node in nodes)
+        for problem in _reasons(arm, request, nodes)
+    ]
+    if problems:
+        raise UnmetPlacement(*problems)
+
+
+def _fits(request: Mapping[str, float], node: Node) -> bool:
+    return all(node.resources.get(name, 0.0) >= amount for name, amount in request.items())
+
+
+def _reasons(arm: str, request: Mapping[str, float], nodes: Sequence[Node]) -> list[Problem]:
+    offered = {name for node in nodes for name in node.resources}
+    listing = "; ".join(f"{node.name}: " + ", ".join(f"{k} {v:g}" for k, v in node.resources.items()) for node in nodes)
+    reasons = []
+    for name, amount in request.items():
+        most = max((node.resources.get(name, 0.0) for node in nodes), default=0.0)
+        if most < amount:
+            found = f"asks for {name}: {amount:g}, " + (
+                f"the most on one node is {most:g}" if most else "no node offers it"
+            )
+            close = nearest(name, offered) if name not in offered else ""
+            reasons.append(Problem(f"arms.{arm}.resources.{name}", found, listing, close))
+    together = ", ".join(f"{name} {amount:g}" for name, amount in request.items())
+    return reasons or [
+        Problem(f"arms.{arm}.resources", f"asks for {together} on one node; no node offers all of it", listing)
+    ]

@@ -1,0 +1,95 @@
+"""Shows a launch while it runs: trials done and running, share of batches, time left. A live bar on a terminal, else lines."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+LINE_EVERY_S = 5.0
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a launch stands; batches counts acknowledged rows of trials done and running."""
+
+    done: int
+    failed: int
+    running: int
+    trials: int
+    batches: int
+    batches_in_all: int
+
+
+def describe(state: State, left_s: float | None) -> str:
+    """Return one line for people."""
+    parts = [f"{state.done} of {state.trials} trials done", f"{state.running} running"]
+    if state.failed:
+        parts.append(f"{state.failed} failed")
+    parts.append(time_left(left_s))
+    return ", ".join(parts)
+
+
+def time_left(seconds: float | None) -> str:
+    """Return an estimate in words."""
+    if seconds is None:
+        return "time left not known yet"
+    if seconds < 90:
+        return f"about {max(1, round(seconds))} s left"
+    return f"about {round(seconds / 60)} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
+
+
+class Display:
+    """Follows a launch from a thread of its own until closed."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Progress(
+            SpinnerColumn(), BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.description}"),
+            console=console, transient=True,
+        )  # fmt: skip
+        self._task = self._live.add_task("starting", total=None)
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        if console.is_terminal:
+            self._live.start()
+
+    def stage(self, words: str) -> None:
+        """Say what goes on before the first trial."""
+        if self._console.is_terminal:
+            self._live.update(self._task, description=words)
+        else:
+            self._console.print(words)
+
+    def follow(self, state: Callable[[], State]) -> None:
+        """Show ``state()`` from now on."""
+        self._thread = threading.Thread(target=self._watch, args=(state,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop showing."""
+        self._ended.set()
+        if self._thread:
+            self._thread.join()
+        self._live.stop()
+
+    def _watch(self, state: Callable[[], State]) -> None:
+        began: tuple[float, int] | None = None
+        printed = 0.0
+        while not self._ended.wait(0.5):
+            now, current = time.monotonic(), state()
+            if began is None:
+                began = (now, current.batches)
+            gained = current.batches - began[1]
+            left = (now - began[0]) / gained * (current.batches_in_all - current.batches) if gained else None
+            words = describe(current, left)
+            if self._console.is_terminal:
+                self._live.update(self._task, description=words, completed=current.batches, total=current.batches_in_all)
+            elif now - printed >= LINE_EVERY_S:
+                printed = now
+                share = 100 * current.batches / max(1, current.batches_in_all)
+                self._console.print(f"{share:3.0f} % of batches, {words}")

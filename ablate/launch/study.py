@@ -1,0 +1,233 @@
+"""A launch from grid file to store: check, prepare, place, record. Which launcher places the trials makes no difference."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from rich.console import Console
+
+from ablate.design.cross import trials
+from ablate.design.grid import GridSpec, load_grid
+from ablate.design.plan import plan
+from ablate.design.resolve import check_settings, find_trainable
+from ablate.design.trial_spec import TrialSpec
+from ablate.errors import BadInput, Problem, StoreError
+from ablate.launch import placement
+from ablate.launch.local import Finished, LocalLauncher
+from ablate.launch.preparation import Preparation
+from ablate.launch.progress import Display, State
+from ablate.record.journal import rows_written
+from ablate.record.store import Store
+from ablate.trial.prepare import Prepared, model_key
+from ablate.trial.task import TrialEnd, TrialTask
+
+
+class Launcher(Protocol):
+    """What places trials: the local launcher and the Ray launcher, held to one contract test."""
+
+    def start(self) -> list[placement.Node]:
+        """Be ready to place; return the machines there are."""
+        ...
+
+    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
+        """Run every task once and tell ``finished`` of each end, in this thread; stop when it says no."""
+        ...
+
+    def close(self) -> None:
+        """End what was started."""
+        ...
+
+
+class Terminated(BaseException):
+    """SIGTERM was received."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid that was read and checked, and where its code is found."""
+
+    path: Path
+    grid: GridSpec
+    specs: tuple[TrialSpec, ...]
+    search: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """How a launch ended: the store, and the attempts of this launch that failed."""
+
+    root: Path
+    failed: tuple[TrialEnd, ...]
+    ran: int
+    kept: int
+
+
+def read_study(path: Path) -> Study:
+    """Read a grid and check it against its trainable's source and this machine, importing neither torch nor ray.
+
+    Raises:
+        BadInput: with every problem found.
+    """
+    grid = load_grid(path)
+    search = (path.resolve().parent, Path.cwd())
+    source = find_trainable(grid.trainable, search)
+    if problems := check_settings(source, grid):
+        raise BadInput(*problems)
+    plan(grid, placement.available_cores())
+    return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)))
+
+
+def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow_mixed_code: bool = False) -> Launched:
+    """Run what the store does not hold yet.
+
+    Raises:
+        BadInput: bad trainable or data, or a store of another study.
+        UnmetPlacement: an arm that no machine can run.
+        StoreError: a store that is locked, full or read-only.
+        Terminated, KeyboardInterrupt: interrupted; what was acknowledged is in the store.
+    """
+    display = Display(console)
+    try:
+        with _sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
+            done = store.done()
+            pending = [spec for spec in study.specs if spec.trial_id not in done]
+            if not pending:
+                return Launched(root, (), 0, len(done))
+            display.stage(f"checking data and making initial weights for {len(pending)} trials")
+            preparation = Preparation(pending, store.paths.initial, study.search)
+            try:
+                placement.check({spec.arm: spec.resources for spec in pending}, launcher.start())
+                prepared = preparation.wait(lambda n, of: display.stage(f"initial weights: {n} of {of}"))
+            finally:
+                preparation.cancel()
+            _same_code(store, prepared, allow_mixed_code)
+            tasks = _tasks(study, store, pending, prepared)
+            ended = _Ended(store, tasks, len(study.specs), display)
+            launcher.run(tasks, ended)
+            return Launched(root, tuple(ended.failed), len(tasks), len(done))
+    finally:
+        display.close()
+        launcher.close()
+
+
+class _Ended:
+    """Takes in each attempt that ended, and knows how far the launch is."""
+
+    def __init__(self, store: Store, tasks: Sequence[TrialTask], trials_in_all: int, display: Display) -> None:
+        self.failed: list[TrialEnd] = []
+        self._store = store
+        self._open = {task.spec.trial_id: task for task in tasks}
+        self._done = trials_in_all - len(tasks)
+        self._trials = trials_in_all
+        self._length = tasks[0].spec.batches
+        self._mutex = threading.Lock()  # the display asks from a thread of its own
+        display.follow(self.state)
+
+    def __call__(self, task: TrialTask, end: TrialEnd) -> bool:
+        """Absorb an attempt; say whether to go on."""
+        spec = task.spec
+        if end.kind == "store":
+            raise StoreError(Problem(str(self._store.paths.root), end.error))
+        if not self._store.absorb(spec.trial_id, task.attempt):
+            self._store.fail(spec.trial_id, task.attempt, end.kind or "infrastructure", end.error, spec)
+        with self._mutex:
+            del self._open[spec.trial_id]
+            if end.status == "failed":
+                self.failed.append(end)
+            else:
+                self._done += 1
+        return True
+
+    def state(self) -> State:
+        """Count acknowledged rows, from the size of the journals of what runs."""
+        with self._mutex:
+            tasks, done, failed = list(self._open.values()), self._done, len(self.failed)
+        rows = [rows_written(self._store.paths.rows(task.spec.trial_id, task.attempt)) for task in tasks]
+        return State(
+            done=done,
+            failed=failed,
+            running=sum(count is not None for count in rows),
+            trials=self._trials,
+            batches=(done + failed) * self._length + sum(count or 0 for count in rows),
+            batches_in_all=self._trials * self._length,
+        )
+
+
+def _tasks(study: Study, store: Store, pending: Sequence[TrialSpec], prepared: Prepared) -> list[TrialTask]:
+    commit, dirty = _git(study.path.resolve().parent)
+    return [
+        TrialTask(
+            spec=spec,
+            root=str(store.paths.root.resolve()),
+            attempt=store.next_attempt(spec.trial_id),
+            cwd=str(Path.cwd()),
+            search=study.search,
+            weights=prepared.weights[model_key(spec)],
+            data_hash=prepared.data[model_key(spec)],
+            git_commit=commit,
+            git_dirty=dirty,
+        )
+        for spec in pending
+    ]
+
+
+def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None:
+    """Refuse to continue a study with another version of the trainable or of torch.
+
+    Raises:
+        BadInput: naming which changed.
+    """
+    if allow_mixed_code:
+        return
+    mixed = [
+        Problem(
+            where=f"{store.paths.root}: {column}",
+            found=f"trials recorded there ran with {', '.join(sorted(before))}, now it is {now}",
+            advice="Start a new study (another `study:` name), or pass --allow-mixed-code; every report will then say so.",
+        )
+        for column, now in (("source_hash", prepared.source_hash), ("torch", prepared.torch))
+        if (before := store.seen(column)) - {now}
+    ]
+    if mixed:
+        raise BadInput(*mixed)
+
+
+def _git(folder: Path) -> tuple[str, bool]:
+    def run(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False).stdout
+
+    with suppress(FileNotFoundError):  # no git on this machine
+        return run("rev-parse", "HEAD").strip(), bool(run("status", "--porcelain"))
+    return "", False
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    def raise_terminated(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def new_launcher(local: bool, address: str | None) -> Launcher:
+    """Return the launcher asked for; Ray is imported only if it is used."""
+    launch_id = uuid.uuid4().hex
+    if local:
+        return LocalLauncher(launch_id)
+    from ablate.launch.tune import TuneLauncher
+
+    return TuneLauncher(launch_id, address)
+
