@@ -31,7 +31,7 @@ class Numerics(Frozen):
 
 
 class GuardPlan(Frozen):
-    """Which batches the saved-tensor guard watches and whose contents are hashed: the first ones and every n-th (0: none)."""
+    """Which batches the guard watches and whose contents are hashed: the first ones and every n-th (0: none)."""
 
     first: int = Field(default=3, ge=0)
     every: int = Field(default=50, ge=0)

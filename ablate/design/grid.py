@@ -1,0 +1,134 @@
+"""A grid file, read, checked and completed: ``load_grid``. Every problem in the file is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ablate.design.arms import read_arms
+from ablate.design.contrasts import default_contrasts, read_contrasts
+from ablate.design.grid_file import ArmFile, GridFile
+from ablate.design.levels import read_levels
+from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
+from ablate.design.trial_spec import GuardPlan, Numerics
+from ablate.design.validation import validate
+from ablate.design.yaml_source import YamlSource, read_yaml
+from ablate.errors import BadInput, Problem
+
+__all__ = ["Arm", "Contrast", "GridSpec", "GuardPlan", "Margin", "Numerics", "Outcome", "load_grid"]
+
+
+def load_grid(path: str | Path) -> GridSpec:
+    """Read a grid file.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The study, fully resolved.
+
+    Raises:
+        BadInput: with one problem for each thing that is wrong, in the order of the file's lines.
+    """
+    source = read_yaml(path)
+    file, problems = validate(source)
+    problems = [*source.problems, *problems]
+    spec = None
+    if file is not None:
+        spec, further = _complete(file, source)
+        problems += further
+    if problems or spec is None:
+        raise BadInput(*sorted(problems, key=_line))
+    return spec
+
+
+def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Problem]]:
+    """Fill in every default and check what refers to something else in the file."""
+    arm_names = _keys(source.data.get("arms")) or ("default",)
+    factor_names = _keys(source.data.get("factors"))
+    problems: list[Problem] = []
+
+    factors = {}
+    for name, written in file.factors.items():
+        levels, wrong = read_levels(written, ("factors", name), source)
+        problems += wrong
+        if not wrong:
+            factors[name] = levels
+
+    blocks, wrong = _blocks(file.blocks, source)
+    problems += wrong
+    written_arms = file.arms or {"default": ArmFile()}
+    arms, wrong = read_arms(written_arms, arm_names, factor_names, blocks, source)
+    problems += wrong
+    outcome, wrong = _outcome(file, source)
+    problems += wrong
+    if file.contrasts is None:
+        contrasts = default_contrasts(arms, factors)
+    else:
+        contrasts, wrong = read_contrasts(file.contrasts, arm_names, factor_names, factors, source)
+        problems += wrong
+    margin, wrong = _margin(file.margin, source)
+    problems += wrong
+    spec = GridSpec(
+        study=file.study,
+        question=file.question,
+        trainable=file.trainable,
+        settings=file.settings,
+        factors=factors,
+        arms=arms,
+        blocks=tuple(blocks),
+        batches=file.batches,
+        outcome=outcome,
+        contrasts=contrasts,
+        margin=margin,
+        guard=GuardPlan(first=file.guard.first, every=file.guard.every),
+    )
+    return spec, problems
+
+
+def _keys(value: Any) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, dict) else ()
+
+
+def _blocks(written: int | Sequence[int], source: YamlSource) -> tuple[Sequence[int], list[Problem]]:
+    if isinstance(written, int):
+        return range(written), []
+    seen: set[int] = set()
+    problems = []
+    for position, block in enumerate(written):
+        if block in seen:
+            problems.append(Problem(source.where(("blocks", position)), f"the block {block} stands there twice"))
+        seen.add(block)
+    return tuple(written), problems
+
+
+def _outcome(file: GridFile, source: YamlSource) -> tuple[Outcome, list[Problem]]:
+    written = file.outcome
+    last = written.last if written.last is not None else min(50, file.batches)
+    outcome = Outcome(metric=written.metric, last=last, evaluate=written.evaluate)
+    beside = sorted(written.model_fields_set & {"metric", "last"})
+    if written.evaluate is not None and beside:
+        where = source.where(("outcome", "evaluate"))
+        found = f"evaluate beside {' and '.join(beside)}"
+        return outcome, [Problem(where, found, "a held-out value or a metric's mean, not both")]
+    if last > file.batches:
+        where = source.where(("outcome", "last"))
+        return outcome, [Problem(where, f"found {last}", f"at most {file.batches}, the number of batches")]
+    return outcome, []
+
+
+def _margin(written: float | str | None, source: YamlSource) -> tuple[Margin | None, list[Problem]]:
+    if written is None:
+        return None, []
+    if not isinstance(written, str):
+        return Margin(value=written), []
+    percent = float(written.removesuffix("%"))
+    if percent > 0:
+        return Margin(value=percent, unit="percent"), []
+    return None, [Problem(source.where(("margin",)), f'found "{written}"', "more than 0%")]
+
+
+def _line(problem: Problem) -> int:
+    part = problem.where.rsplit(": ", 1)[0].rsplit(":", 1)[-1]
+    return int(part) if part.isdigit() else 0

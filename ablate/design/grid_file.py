@@ -1,0 +1,156 @@
+"""What may stand in a grid file: its shape, and for each key the words that say what is allowed there."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, StringConstraints
+
+from ablate.design.trial_spec import Frozen, Perturbation, Precision
+from ablate.design.yaml_source import Loc
+
+MOST_BLOCKS = 10_000
+"""More than any study trains; a slip of the keyboard must not fill the memory."""
+
+Name = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_]*\z")]
+ArmName = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_-]*\z")]
+SettingName = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
+ImportPath = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\z")]
+Percent = Annotated[str, StringConstraints(pattern=r"\A(\d+(\.\d*)?|\.\d+) ?%\z")]
+Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
+Positive = Annotated[float, Field(gt=0)]
+FromOne = Annotated[int, Field(ge=1)]
+BlockCount = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
+FromZero = Annotated[int, Field(ge=0)]
+Pair = Annotated[list[Any], Field(min_length=2, max_length=2)]
+
+
+class ArmFile(Frozen):
+    """One arm as written. Which keys are written at all matters beside ``repeat``; see ``model_fields_set``."""
+
+    env: dict[SettingName, str] = Field(default_factory=dict)
+    threads: FromOne = 1
+    onednn: bool = True
+    precision: Precision = "float32"
+    deterministic: bool = False
+    settings: dict[SettingName, Any] = Field(default_factory=dict)
+    resources: dict[Text, Positive] = Field(default_factory=dict)
+    repeat: Text | None = None
+    perturb: Perturbation | None = None
+    blocks: FromOne | None = None
+
+
+class OutcomeFile(Frozen):
+    """The outcome as written: a metric's mean over the last batches, or a held-out value."""
+
+    metric: Name = "loss"
+    last: FromOne | None = None
+    evaluate: Name | None = None
+
+
+class ContrastFile(Frozen):
+    """One contrast as written."""
+
+    arms: Annotated[list[str], Field(min_length=2, max_length=2)] | None = None
+    factor: Text | None = None
+    levels: Pair | None = None
+    where: dict[str, Any] = Field(default_factory=dict)
+
+
+class GuardFile(Frozen):
+    """The guard's plan as written."""
+
+    first: FromZero = 3
+    every: FromZero = 50
+
+
+class GridFile(Frozen):
+    """A grid file as written."""
+
+    study: Name
+    question: Text
+    trainable: ImportPath
+    settings: dict[SettingName, Any] = Field(default_factory=dict)
+    factors: dict[Name, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    arms: Annotated[dict[ArmName, ArmFile], Field(min_length=1)] | None = None
+    blocks: BlockCount | Annotated[list[FromZero], Field(min_length=1)]
+    batches: FromOne
+    outcome: OutcomeFile = Field(default_factory=OutcomeFile)
+    contrasts: list[ContrastFile | None] | None = None
+    margin: Positive | Percent | None = None
+    guard: GuardFile = Field(default_factory=GuardFile)
+
+
+_NAME = "a name of lower-case letters, digits and _ that begins with a letter"
+_ANY = "*"
+T = TypeVar("T")
+
+ALLOWED: dict[Loc, str] = {
+    ("study",): _NAME,
+    ("question",): "text that says what the study asks",
+    ("trainable",): "an import path, such as my_package.my_module:Thing",
+    ("settings",): "a mapping of the trainable's settings to values",
+    ("factors",): "a mapping of factor names to lists of levels",
+    ("factors", _ANY): "a list of at least one level",
+    ("arms",): "a mapping of at least one arm name to its options",
+    ("arms", _ANY): "a mapping of options ({} for none)",
+    ("arms", _ANY, "env"): "a mapping of environment variables to text",
+    ("arms", _ANY, "env", _ANY): "text",
+    ("arms", _ANY, "threads"): "a whole number from 1",
+    ("arms", _ANY, "onednn"): "true or false",
+    ("arms", _ANY, "precision"): "float32, float64 or bfloat16",
+    ("arms", _ANY, "deterministic"): "true or false",
+    ("arms", _ANY, "settings"): "a mapping of the trainable's settings to values",
+    ("arms", _ANY, "resources"): "a mapping of resource names to positive numbers",
+    ("arms", _ANY, "resources", _ANY): "a positive number",
+    ("arms", _ANY, "repeat"): "the name of another arm",
+    ("arms", _ANY, "perturb"): "one-ulp",
+    ("arms", _ANY, "blocks"): "a whole number from 1: how many of the study's first blocks",
+    ("blocks",): "a number of blocks from 1 to 10000, or a list of distinct whole numbers from 0",
+    ("blocks", _ANY): "a whole number from 0",
+    ("batches",): "a whole number from 1",
+    ("outcome",): "a mapping: {metric: NAME, last: N} or {evaluate: NAME}",
+    ("outcome", "metric"): _NAME,
+    ("outcome", "last"): "a whole number from 1: how many of the last batches are averaged",
+    ("outcome", "evaluate"): _NAME,
+    ("contrasts",): "a list of contrasts",
+    ("contrasts", _ANY): "{arms: [reference, other]} or {factor: NAME, levels: [reference, other]}",
+    ("contrasts", _ANY, "arms"): "two arm names: [reference, other]",
+    ("contrasts", _ANY, "arms", _ANY): "an arm's name",
+    ("contrasts", _ANY, "factor"): "the name of a factor",
+    ("contrasts", _ANY, "levels"): "two levels: [reference, other]",
+    ("contrasts", _ANY, "where"): "a mapping of factors to one level each",
+    ("margin",): "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\"",
+    ("guard",): "a mapping: {first: N, every: N}",
+    ("guard", "first"): "a whole number from 0: how many first batches are watched",
+    ("guard", "every"): "a whole number from 0: every n-th batch is watched; 0 for none",
+}
+"""What may stand at each key path of a grid file; ``*`` is any name or position."""
+
+ALLOWED_KEY: dict[Loc, str] = {
+    ("settings",): "names of Python arguments: letters, digits and _, not beginning with a digit",
+    ("factors",): f"for a factor, {_NAME}",
+    ("arms",): "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter",
+    ("arms", _ANY, "env"): "names of environment variables: letters, digits and _, not beginning with a digit",
+    ("arms", _ANY, "settings"): "names of Python arguments: letters, digits and _, not beginning with a digit",
+    ("arms", _ANY, "resources"): "names of resources: any text but the empty one",
+}
+"""What may be a key in each mapping whose keys are the author's own names."""
+
+KEYS: dict[Loc, tuple[str, ...]] = {
+    (): tuple(GridFile.model_fields),
+    ("arms", _ANY): tuple(ArmFile.model_fields),
+    ("outcome",): tuple(OutcomeFile.model_fields),
+    ("contrasts", _ANY): tuple(ContrastFile.model_fields),
+    ("guard",): tuple(GuardFile.model_fields),
+}
+"""The valid keys of each mapping whose keys are the tool's."""
+
+
+def look_up(table: dict[Loc, T], loc: Loc) -> tuple[Loc, T] | None:
+    """Return the longest prefix of ``loc`` that has an entry in ``table``, and the entry."""
+    for length in range(len(loc), -1, -1):
+        for pattern, entry in table.items():
+            if len(pattern) == length and all(want in (_ANY, part) for want, part in zip(pattern, loc, strict=False)):
+                return loc[:length], entry
+    return None

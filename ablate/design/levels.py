@@ -1,0 +1,53 @@
+"""Levels of a factor: one kind per factor, each level once, and how a level written elsewhere is matched to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ablate.design.spec import level_text
+from ablate.design.trial_spec import Scalar
+from ablate.design.validation import describe
+from ablate.design.yaml_source import Loc, YamlSource
+from ablate.errors import Problem, nearest
+
+
+def read_levels(levels: Sequence[Any], loc: Loc, source: YamlSource) -> tuple[tuple[Scalar, ...], list[Problem]]:
+    """Return a factor's levels, all of one kind (whole numbers beside numbers become numbers), and what is wrong."""
+    problems = []
+    kept: list[Scalar] = []
+    for position, level in enumerate(levels):
+        here = (*loc, position)
+        if here in source.refused:
+            continue
+        if not isinstance(level, bool | int | float | str):
+            allowed = "a number, a text or true/false"
+            problems.append(Problem(source.where(here), f"found {describe(level)}", allowed))
+        elif kept and _kind(level) != _kind(kept[0]):
+            found = f"found {describe(level)} beside {describe(kept[0])}"
+            problems.append(Problem(source.where(here), found, "levels of one kind"))
+        elif match_level(level, kept) is not None:
+            problems.append(Problem(source.where(here), f"the level {level_text(level)} stands there twice"))
+        else:
+            kept.append(level)
+    if any(isinstance(level, float) for level in kept):
+        return tuple(float(level) for level in kept), problems
+    return tuple(kept), problems
+
+
+def match_level(value: Any, levels: Sequence[Scalar]) -> Scalar | None:
+    """Return the level that equals ``value`` and is of its kind; true is not 1, but 1 is 1.0."""
+    return next((level for level in levels if level == value and _kind(level) == _kind(value)), None)
+
+
+def unknown_level(value: Any, factor: str, levels: Sequence[Scalar], where: str) -> Problem:
+    """Return the problem of a value that is no level of ``factor``."""
+    texts = [level_text(level) for level in levels]
+    close = nearest(value, texts) if isinstance(value, str) else ""
+    return Problem(where, f"found {describe(value)}, no level of {factor}", ", ".join(texts), close)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else type(value).__name__

@@ -1,0 +1,135 @@
+"""A study, fully resolved: what a grid file means once every default is filled in. It is what ``spec.json`` holds.
+
+Nothing here is read from YAML (``grid_file.py`` is) and nothing here is optional in the file's sense: an arm that
+repeats another has that arm's numerics, a missing ``contrasts`` has become the default ones. Every class is frozen.
+Write with ``model_dump_json``, read with ``model_validate_json``: the round trip is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from ablate.design.trial_spec import Frozen, GuardPlan, Numerics, Scalar
+
+
+class Arm(Frozen):
+    """A named hardware and software configuration under which every block is trained.
+
+    Attributes:
+        numerics: how it computes: environment, threads, oneDNN, precision, determinism, perturbation.
+        settings: the trainable's settings that this arm overrides.
+        resources: what one of its trials needs to be placed, ``CPU`` included.
+        blocks: the blocks it trains; all of the study's, or for a control possibly only the first ones.
+        repeat: the arm that this one repeats, for a control; else None.
+    """
+
+    numerics: Numerics
+    settings: dict[str, Any]
+    resources: dict[str, float]
+    blocks: tuple[int, ...]
+    repeat: str | None = None
+
+    @property
+    def control(self) -> bool:
+        """Say whether this arm is a control: an A/A or a perturbed repeat, kept out of the family of tests."""
+        return self.repeat is not None or self.numerics.perturb is not None
+
+
+class Outcome(Frozen):
+    """The one number per trial that arms are compared on.
+
+    Attributes:
+        metric: the per-batch column that is averaged; ``loss`` by default.
+        last: how many of the last batches the mean is over.
+        evaluate: the held-out value of ``Trainable.evaluate()`` to use instead; then ``metric`` and ``last`` say
+            nothing.
+    """
+
+    metric: str = "loss"
+    last: int = Field(default=50, ge=1)
+    evaluate: str | None = None
+
+
+class Contrast(Frozen):
+    """One comparison: the paired gap, other minus reference, over the blocks that both have.
+
+    Attributes:
+        arms: (reference, other), for a contrast of two arms; else None.
+        factor: the factor whose levels are compared; else None.
+        levels: (reference, other) levels of that factor.
+        where: levels of further factors that the contrast is restricted to; empty for all.
+    """
+
+    arms: tuple[str, str] | None = None
+    factor: str | None = None
+    levels: tuple[Scalar, Scalar] | None = None
+    where: dict[str, Scalar] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Name the gap as a reader would write it: ``other - reference``."""
+        reference, other = self.arms or self.levels or ("", "")
+        text = f"{level_text(other)} - {level_text(reference)}"
+        if self.factor is not None:
+            text = f"{self.factor}: {text}"
+        if self.where:
+            text += f" where {', '.join(f'{name}={level_text(level)}' for name, level in self.where.items())}"
+        return text
+
+
+class Margin(Frozen):
+    """The largest gap that would not matter.
+
+    Attributes:
+        value: its size.
+        unit: ``absolute``, in the outcome's own unit, or ``percent`` of the reference's mean outcome.
+    """
+
+    value: float = Field(gt=0)
+    unit: Literal["absolute", "percent"] = "absolute"
+
+    def of(self, reference_mean: float) -> float:
+        """Return the margin in the outcome's unit, for a reference with this mean outcome."""
+        return self.value if self.unit == "absolute" else self.value / 100 * abs(reference_mean)
+
+    def __str__(self) -> str:
+        return f"{self.value:g}%" if self.unit == "percent" else f"{self.value:g}"
+
+
+class GridSpec(Frozen):
+    """A study: arms, crossed with the levels of every factor, over the same blocks.
+
+    Attributes:
+        study: its name; also the name of its folder, and part of every random stream's key.
+        question: what it asks, in words.
+        trainable: import path of the trainable, ``my_package.my_module:Thing``.
+        settings: settings of the trainable that all trials share.
+        factors: factor name -> levels, in file order; a level overrides the setting of that name.
+        arms: arm name -> arm, in file order.
+        blocks: the seeds, in file order.
+        batches: length of every trial.
+        outcome: what is compared.
+        contrasts: which comparisons are made.
+        margin: the equivalence margin; None if no equivalence is to be claimed.
+        guard: which batches are watched for overwritten tensors.
+    """
+
+    study: str
+    question: str
+    trainable: str
+    settings: dict[str, Any]
+    factors: dict[str, tuple[Scalar, ...]]
+    arms: dict[str, Arm]
+    blocks: tuple[int, ...]
+    batches: int = Field(ge=1)
+    outcome: Outcome
+    contrasts: tuple[Contrast, ...]
+    margin: Margin | None = None
+    guard: GuardPlan = Field(default_factory=GuardPlan)
+
+
+def level_text(level: Scalar) -> str:
+    """Return a level as YAML would write it: ``true``, not ``True``."""
+    return str(level).lower() if isinstance(level, bool) else str(level)
