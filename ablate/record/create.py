@@ -1,0 +1,72 @@
+"""Making a store's folders, and settling which grid the store belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ablate.design.spec import GridSpec
+from ablate.errors import BadInput, Problem
+from ablate.record.disk import store_io, write_aside
+from ablate.record.paths import StorePaths
+from ablate.record.spec_file import SpecFile, read_spec, spec_hash, write_spec
+
+_ELSEWHERE = "choose another folder"
+
+
+def create_folders(paths: StorePaths) -> None:
+    """Make the store's folders; its parent (``runs``) too, but nothing above it, lest a misspelt path become one.
+
+    Raises:
+        BadInput: if the path is a file, its grandparent is missing, or the folder holds something that is no store.
+        StoreError: if the folder cannot be written.
+    """
+    root = paths.root
+    with store_io(root):
+        _check_place(paths, root.absolute())
+        root.parent.mkdir(exist_ok=True)
+        root.mkdir(exist_ok=True)
+        for folder in paths.folders:
+            folder.mkdir(exist_ok=True)
+
+
+def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFile:
+    """Write ``grid.yaml`` and ``spec.json``, or check that ``grid`` equals or extends what the store belongs to.
+
+    Raises:
+        BadInput: if it differs otherwise; each difference is named.
+        StoreError: if the disk is full, read-only or fails, or ``spec.json`` is damaged or of a newer schema.
+    """
+    if not paths.spec_json.exists():
+        write_aside(paths.grid_yaml, grid_bytes)
+        return write_spec(paths, grid, ())
+    stored = read_spec(paths)
+    if stored.hash == spec_hash(grid.model_dump_json()):
+        return stored
+    differences = _differences(stored, grid)
+    if differences:
+        advice = "a store belongs to one grid, which may only grow: undo this, or launch into another folder"
+        found = "this store belongs to a grid that differs:\n      " + "\n      ".join(differences)
+        raise BadInput(Problem(str(paths.root), found, advice=advice))
+    write_aside(paths.grid_yaml, grid_bytes)
+    return write_spec(paths, grid, (*stored.history, stored.hash))
+
+
+def _differences(stored: SpecFile, grid: GridSpec) -> list[str]:
+    from ablate.design.extend import differences
+
+    return differences(type(grid).model_validate_json(stored.grid), grid)
+
+
+def _check_place(paths: StorePaths, root: Path) -> None:
+    for ancestor in (root, *root.parents):
+        if ancestor.exists() and not ancestor.is_dir():
+            raise BadInput(Problem(str(ancestor), "is a file, not a folder for a store", advice=_ELSEWHERE))
+    if not root.parent.parent.is_dir():
+        there = next(p for p in root.parents if p.is_dir())
+        advice = f"make it (`mkdir -p '{root.parent}'`), or choose a folder in {there}"
+        raise BadInput(Problem(str(root.parent), "is missing", advice=advice))
+    if root.is_dir() and not paths.spec_json.exists():
+        strangers = sorted(p.name for p in root.iterdir() if p.name not in paths.names)
+        if strangers:
+            found = f"holds other files ({', '.join(strangers[:3])}) and is no store"
+            raise BadInput(Problem(str(root), found, advice=_ELSEWHERE))

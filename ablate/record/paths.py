@@ -1,0 +1,153 @@
+"""Where everything in a store lies. No other module spells a file name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+_ATTEMPT = re.compile(r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|trial\.json|log)$")
+_TEMPORARY = ".tmp"
+
+
+class AttemptKey(NamedTuple):
+    """A trial's id and the number of one attempt at it (from 1)."""
+
+    trial_id: str
+    attempt: int
+
+
+def temporary(path: Path) -> Path:
+    """Return the name beside ``path`` under which it is written before it is renamed into place."""
+    return path.with_name(path.name + _TEMPORARY)
+
+
+@dataclass(frozen=True)
+class StorePaths:
+    """The files of the store at ``root``, which is usually ``runs/<study>``."""
+
+    root: Path
+
+    @property
+    def grid_yaml(self) -> Path:
+        """The grid file, byte for byte as it was given."""
+        return self.root / "grid.yaml"
+
+    @property
+    def spec_json(self) -> Path:
+        """The resolved grid, with the schema version."""
+        return self.root / "spec.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one process that may write Parquet here."""
+        return self.root / "lock"
+
+    @property
+    def initial(self) -> Path:
+        """Folder of initial weights and buffers."""
+        return self.root / "initial"
+
+    @property
+    def initial_index(self) -> Path:
+        """Which initial weights belong to which block and settings."""
+        return self.initial / "index.json"
+
+    def initial_weights(self, sha256: str) -> Path:
+        """Initial weights, named by their hash."""
+        return self.initial / f"{sha256}.safetensors"
+
+    @property
+    def journal(self) -> Path:
+        """Folder that the trials' processes write into."""
+        return self.root / "journal"
+
+    def rows(self, trial_id: str, attempt: int) -> Path:
+        """One attempt's batches, a checksummed record each."""
+        return self.journal / f"{trial_id}-{attempt}.rows"
+
+    def audit_lines(self, trial_id: str, attempt: int) -> Path:
+        """One attempt's audits, a JSON line each."""
+        return self.journal / f"{trial_id}-{attempt}.audits.jsonl"
+
+    def trial_json(self, trial_id: str, attempt: int) -> Path:
+        """One attempt's end; its presence acknowledges the attempt as over."""
+        return self.journal / f"{trial_id}-{attempt}.trial.json"
+
+    def log(self, trial_id: str, attempt: int) -> Path:
+        """What one attempt's process printed."""
+        return self.journal / f"{trial_id}-{attempt}.log"
+
+    def kept_log(self, trial_id: str, attempt: int) -> Path:
+        """Where the log of a failed attempt is kept."""
+        return self.attempts / f"{trial_id}-{attempt}.log"
+
+    def damaged_rows(self, trial_id: str, attempt: int) -> Path:
+        """Where a journal with a corrupt row is kept."""
+        return self.attempts / f"{trial_id}-{attempt}.rows.damaged"
+
+    def journal_files(self, trial_id: str, attempt: int) -> tuple[Path, ...]:
+        """All files that one attempt may have in the journal."""
+        return (
+            self.rows(trial_id, attempt),
+            self.audit_lines(trial_id, attempt),
+            self.trial_json(trial_id, attempt),
+            self.log(trial_id, attempt),
+        )
+
+    @property
+    def batches(self) -> Path:
+        """Data set of batches: one row per trial and batch."""
+        return self.root / "batches"
+
+    @property
+    def trials(self) -> Path:
+        """The table of trials."""
+        return self.root / "trials" / "trials.parquet"
+
+    @property
+    def audits(self) -> Path:
+        """Data set of audits."""
+        return self.root / "audits"
+
+    @property
+    def attempts(self) -> Path:
+        """Data set of batches from attempts that failed or were superseded, and their logs."""
+        return self.root / "attempts"
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Every folder a store has."""
+        return (self.journal, self.initial, self.batches, self.trials.parent, self.audits, self.attempts)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that may lie directly in a store's folder."""
+        files = (self.grid_yaml, self.spec_json, self.lock)
+        return frozenset(p.name for p in files + self.folders) | {temporary(p).name for p in files}
+
+    def part(self, folder: Path, digest: str) -> Path:
+        """A part of a data set, named by its content."""
+        return folder / f"part-{digest}.parquet"
+
+    def parts(self, folder: Path) -> list[Path]:
+        """The parts of a data set, by name; none if the folder is not there."""
+        return sorted(folder.glob("part-*.parquet"))
+
+    def temporaries(self) -> list[Path]:
+        """Files that a process which died was still writing aside."""
+        return sorted(p for folder in (self.root, *self.folders) for p in folder.glob("*" + _TEMPORARY))
+
+    def journal_attempts(self) -> list[AttemptKey]:
+        """Attempts that have any file in the journal, a trial's attempts in order."""
+        return self._attempts_in(self.journal)
+
+    def logged_attempts(self) -> list[AttemptKey]:
+        """Failed attempts whose log was kept."""
+        return self._attempts_in(self.attempts)
+
+    @staticmethod
+    def _attempts_in(folder: Path) -> list[AttemptKey]:
+        matches = (_ATTEMPT.match(p.name) for p in folder.glob("*-*.*"))
+        return sorted({AttemptKey(m["trial"], int(m["attempt"])) for m in matches if m})

@@ -1,0 +1,160 @@
+"""The store seen by whoever analyses it: Arrow tables, while a launch is writing too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from ablate.design.spec import GridSpec
+from ablate.errors import BadInput, Problem, StoreError, nearest
+from ablate.record.parquet import damage
+from ablate.record.parts import Part, live
+from ablate.record.paths import StorePaths
+from ablate.record.schema import attempts_schema, audits_schema, batches_schema, factor_types, trials_schema, unify
+from ablate.record.spec_file import SpecFile, read_spec
+
+RUNS = "runs"
+_TRIES = 5
+T = TypeVar("T")
+
+
+class Run:
+    """One study's recorded trials."""
+
+    def __init__(self, root: Path | str) -> None:
+        """Find the run.
+
+        Args:
+            root: a store's folder, or the bare name of one under ``runs``.
+
+        Raises:
+            BadInput: if there is no run; the nearest one is named.
+            StoreError: if its ``spec.json`` is damaged or of a newer schema.
+        """
+        self.paths = StorePaths(_find(Path(root)))
+        self.spec: SpecFile = read_spec(self.paths)
+
+    @cached_property
+    def grid(self) -> GridSpec:
+        """The resolved grid that the store belongs to.
+
+        Raises:
+            StoreError: if ``spec.json`` holds no grid that this ablate understands.
+        """
+        try:
+            return GridSpec.model_validate_json(self.spec.grid)
+        except ValidationError as error:
+            found = f"holds no grid that this ablate understands ({error.errors()[0]['msg']})"
+            advice = "read it with the ablate version that wrote it (column `ablate` in trials.parquet)"
+            raise StoreError(Problem(str(self.paths.spec_json), found, advice=advice)) from error
+
+    def trials(self) -> Any:
+        """Return the table of trials, sorted by (arm, block, trial); empty if none ended yet.
+
+        Raises:
+            StoreError: if the file cannot be read.
+        """
+        path = self.paths.trials
+        try:
+            with damage(path):
+                return pq.ParquetFile(path).read()
+        except FileNotFoundError:
+            return trials_schema(self._factors).empty_table()
+
+    def batches(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return batches; a trial's rows are contiguous and ascend by batch index.
+
+        Args:
+            columns: which to read (all).
+            filter: a ``pyarrow.dataset`` expression; row groups that cannot match are not read.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.batches, batches_schema(self._factors), columns, filter)
+
+    def attempts(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return batches of attempts that do not count, with ``attempt`` and ``reason``.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.attempts, attempts_schema(self._factors), columns, filter)
+
+    def audits(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return audits of all attempts.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.audits, audits_schema(self._factors), columns, filter)
+
+    def parts(self, folder: Path) -> list[Part]:
+        """Return the parts of a data set that count right now.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return _retried(lambda: live([Part.read(path) for path in self.paths.parts(folder)]), folder)
+
+    @cached_property
+    def _factors(self) -> dict[str, Any]:
+        return factor_types(self.grid.factors)
+
+    def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any) -> Any:
+        def read() -> Any:
+            import pyarrow.dataset as ds
+
+            parts = live([Part.read(path) for path in self.paths.parts(folder)])
+            schema = unify([base, *(part.schema for part in parts)])
+            if not parts:
+                return schema.empty_table().select(list(columns or schema.names))
+            with damage(folder):
+                files = [str(part.path) for part in parts]
+                table = ds.dataset(files, schema=schema, format="parquet").to_table(
+                    columns=None if columns is None else list(columns), filter=where
+                )
+                return table.replace_schema_metadata(None)
+
+        return _retried(read, folder)
+
+
+def _retried(read: Callable[[], T], folder: Path) -> T:
+    """Look again when a part was superseded and unlinked between listing and reading it."""
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except FileNotFoundError:
+            continue
+    try:
+        return read()
+    except FileNotFoundError as error:
+        found = f"parts vanish while they are read ({error})"
+        raise StoreError(Problem(str(folder), found, advice="is something deleting files there?")) from error
+
+
+def _find(root: Path) -> Path:
+    for candidate in (root, Path(RUNS) / root):
+        if StorePaths(candidate).spec_json.is_file():
+            return candidate
+    inside, beside = _runs_in(root), _runs_in(root.parent) | _runs_in(Path(RUNS))
+    if inside:
+        raise BadInput(
+            Problem(str(root), "is no run but holds some", allowed=", ".join(sorted(map(str, inside.values()))))
+        )
+    found = "is no run: it has no spec.json" if root.exists() else "is missing"
+    close = nearest(root.name, (path.name for path in beside.values()))
+    advice = "" if beside else "`ablate launch grid.yaml` makes one"
+    near = next((str(path) for path in beside.values() if path.name == close), "")
+    raise BadInput(Problem(str(root), found, ", ".join(sorted(map(str, beside.values()))), near, advice))
+
+
+def _runs_in(folder: Path) -> dict[Path, Path]:
+    if not folder.is_dir():
+        return {}
+    return {p.resolve(): p for p in sorted(folder.iterdir()) if StorePaths(p).spec_json.is_file()}

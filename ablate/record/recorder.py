@@ -1,0 +1,163 @@
+"""What a trial's process records: batches as they end, audits as they are made, and at last its own end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from ablate.design.trial_spec import TrialSpec
+from ablate.errors import nearest
+from ablate.record.disk import append_whole, store_io, write_aside
+from ablate.record.journal import JournalWriter
+from ablate.record.paths import StorePaths
+from ablate.record.schema import AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
+
+
+def identity(spec: TrialSpec, attempt: int) -> dict[str, Any]:
+    """Return what names one attempt in every file that it writes."""
+    return {
+        "trial_id": spec.trial_id,
+        "attempt": attempt,
+        "arm": spec.arm,
+        "block": spec.block,
+        "factors": dict(spec.factors),
+    }
+
+
+def trial_end(
+    who: Mapping[str, Any],
+    batches: int,
+    status: Status,
+    evaluate: Mapping[str, float],
+    columns: Mapping[str, Any],
+) -> bytes:
+    """Return the content of ``.trial.json``; ``who`` is what ``identity`` gave.
+
+    Raises:
+        ValueError: on an unknown status, column or failure kind.
+    """
+    if status not in STATUSES:
+        raise ValueError(f"status {status!r} is none of {', '.join(STATUSES)}")
+    kind = columns.get("failure_kind")
+    if (kind in FAILURE_KINDS) != (status == "failed"):
+        raise ValueError(
+            f"status {status!r} with failure_kind {kind!r}: one of {FAILURE_KINDS} with 'failed', else none"
+        )
+    _known(columns, TRIAL_COLUMNS)
+    row = {**who, "status": status, "batches": batches, **columns, "evaluate": dict(evaluate)}
+    return json.dumps(row, default=_jsonable, indent=1).encode()
+
+
+class Recorder:
+    """One attempt at one trial, seen from the process that runs it."""
+
+    def __init__(self, paths: StorePaths, spec: TrialSpec, attempt: int) -> None:
+        """Begin an attempt. The store must have been opened once before, by `ablate launch` or `ablate trial`.
+
+        Raises:
+            StoreError: if this attempt was begun already, or the disk is full, read-only or fails.
+        """
+        self._paths = paths
+        self._spec = spec
+        self._attempt = attempt
+        self._next = 0
+        self._last_order: int | None = None
+        self._audits: int | None = None
+        self._journal = JournalWriter(paths.rows(spec.trial_id, attempt), identity(spec, attempt))
+
+    @property
+    def batches(self) -> int:
+        """How many batches are recorded."""
+        return self._next
+
+    def record(
+        self,
+        batch_index: int,
+        loss: float,
+        duration_s: float,
+        metrics: Mapping[str, float],
+        order_hash: int | None = None,
+        content_hash: int | None = None,
+    ) -> None:
+        """Record one batch. When this returns, the row survives the death of any process on this machine.
+
+        Raises:
+            ValueError: if ``batch_index`` is not the next one.
+            BadInput: if the metrics are not those of batch 0, or a value is no number.
+            StoreError: if the disk is full or fails.
+        """
+        if batch_index != self._next:
+            raise ValueError(f"batch_index {batch_index}, but the next one is {self._next}")
+        self._journal.append(batch_index, loss, duration_s, metrics, order_hash, content_hash)
+        self._next = batch_index + 1
+        if order_hash is not None:
+            self._last_order = order_hash
+
+    def audit(self, **columns: Any) -> None:
+        """Record one audit; the columns are those of ``schema.AUDIT_COLUMNS``.
+
+        Raises:
+            ValueError: on an unknown column.
+            StoreError: if the disk is full or fails.
+        """
+        _known(columns, AUDIT_COLUMNS)
+        path = self._paths.audit_lines(self._spec.trial_id, self._attempt)
+        if self._audits is None:
+            with store_io(path):
+                self._audits = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        append_whole(self._audits, json.dumps(columns, default=_jsonable).encode() + b"\n", path)
+
+    def finish(self, status: Status, *, evaluate: Mapping[str, float] | None = None, **columns: Any) -> None:
+        """End the attempt: make its rows durable, then acknowledge it by ``.trial.json``.
+
+        Args:
+            status: ``done``, ``diverged`` (ended early by a loss that is not finite) or ``failed``.
+            evaluate: held-out outcomes by name.
+            columns: columns of ``schema.TRIAL_COLUMNS``; ``failed`` needs ``failure_kind``.
+
+        Raises:
+            ValueError: on an unknown status or column.
+            StoreError: if the disk is full or fails.
+        """
+        if self._last_order is not None:
+            columns.setdefault("order_hash", f"{self._last_order:016x}")
+        content = trial_end(identity(self._spec, self._attempt), self._next, status, evaluate or {}, columns)
+        self._journal.sync()
+        if self._audits is not None:
+            with store_io(self._paths.audit_lines(self._spec.trial_id, self._attempt)):
+                os.fsync(self._audits)
+        self.close()
+        write_aside(self._paths.trial_json(self._spec.trial_id, self._attempt), content)
+
+    def close(self) -> None:
+        """Close the files without ending the attempt: it counts as broken off."""
+        self._journal.close()
+        if self._audits is not None:
+            os.close(self._audits)
+            self._audits = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _known(columns: Mapping[str, Any], allowed: Mapping[str, Any]) -> None:
+    for name in columns:
+        if name not in allowed:
+            raise ValueError(
+                f"unknown column {name!r}; did you mean {nearest(name, allowed)!r}? known: {list(allowed)}"
+            )
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value.item() if hasattr(value, "item") else list(value)

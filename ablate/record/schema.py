@@ -1,0 +1,161 @@
+"""Columns of the data sets. Every column is inside the file, flat and typed, so that any Parquet reader can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from ablate.design.trial_spec import Scalar
+
+SCHEMA_VERSION = 1
+
+Status = Literal["done", "diverged", "failed"]
+FailureKind = Literal["code", "infrastructure", "memory", "interrupted"]
+STATUSES: tuple[str, ...] = get_args(Status)
+FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
+
+VERSION_KEY = b"ablate.schema_version"
+SPEC_KEY = b"ablate.spec_hash"
+
+_UTC = pa.timestamp("us", tz="UTC")
+
+TRIAL_COLUMNS: dict[str, Any] = {
+    "failure_kind": pa.string(),
+    "error": pa.string(),
+    "initial_hash": pa.string(),
+    "perturbation_hash": pa.string(),
+    "data_hash": pa.string(),
+    "order_hash": pa.string(),
+    "draw_hash": pa.string(),
+    "started_utc": _UTC,
+    "wall_s": pa.float64(),
+    "cpu_s": pa.float64(),
+    "host": pa.string(),
+    "cpu_model": pa.string(),
+    "capability": pa.string(),
+    "threads_set": pa.int64(),
+    "threads_used": pa.int64(),
+    "onednn": pa.bool_(),
+    "precision": pa.string(),
+    "deterministic": pa.bool_(),
+    "device": pa.string(),
+    "python": pa.string(),
+    "torch": pa.string(),
+    "numpy": pa.string(),
+    "ablate": pa.string(),
+    "source_hash": pa.string(),
+    "git_commit": pa.string(),
+    "git_dirty": pa.bool_(),
+    "env": pa.string(),
+    "peak_memory_bytes": pa.int64(),
+}
+"""Columns that an attempt's end may carry; ``env`` is JSON text."""
+
+AUDIT_COLUMNS: dict[str, Any] = {
+    "batch_index": pa.int64(),
+    "check": pa.string(),
+    "verdict": pa.string(),
+    "count": pa.int64(),
+    "shape": pa.list_(pa.int64()),
+    "dtype": pa.string(),
+    "version_moved": pa.bool_(),
+    "near": pa.string(),
+    "source": pa.string(),
+    "detail": pa.string(),
+}
+"""Columns that one audit may carry."""
+
+
+def factor_types(factors: Mapping[str, Iterable[Scalar]]) -> dict[str, Any]:
+    """Return each factor's Arrow type: bool, int64, float64 (also for whole and broken numbers mixed), else string."""
+    return {name: _type_of(list(levels)) for name, levels in factors.items()}
+
+
+def batches_schema(factors: Mapping[str, Any], metrics: Iterable[str] = ()) -> Any:
+    """Schema of ``batches``: one row per trial and batch."""
+    return _identified(
+        factors,
+        pa.field("batch_index", pa.int64(), nullable=False),
+        pa.field("loss", pa.float64(), nullable=False),
+        pa.field("duration_s", pa.float32()),
+        pa.field("order_hash", pa.uint64()),
+        pa.field("content_hash", pa.uint64()),
+        *(pa.field(f"metric.{name}", pa.float64()) for name in metrics),
+    )
+
+
+def attempts_schema(factors: Mapping[str, Any], metrics: Iterable[str] = ()) -> Any:
+    """Schema of ``attempts``: as ``batches``, with the attempt's number and why it does not count."""
+    schema = batches_schema(factors, metrics)
+    return schema.append(pa.field("attempt", pa.int64(), nullable=False)).append(pa.field("reason", pa.string()))
+
+
+def audits_schema(factors: Mapping[str, Any]) -> Any:
+    """Schema of ``audits``: one row per tensor, draw or batch looked at."""
+    return _identified(
+        factors,
+        pa.field("attempt", pa.int64(), nullable=False),
+        *(pa.field(name, kind) for name, kind in AUDIT_COLUMNS.items()),
+    )
+
+
+def trials_schema(factors: Mapping[str, Any], evaluations: Iterable[str] = ()) -> Any:
+    """Schema of ``trials``: one row per trial, about the attempt that counts."""
+    return _identified(
+        factors,
+        pa.field("attempt", pa.int64(), nullable=False),
+        pa.field("status", pa.string(), nullable=False),
+        pa.field("failures_code", pa.int64(), nullable=False),
+        pa.field("failures_infrastructure", pa.int64(), nullable=False),
+        pa.field("batches", pa.int64(), nullable=False),
+        *(pa.field(name, kind) for name, kind in TRIAL_COLUMNS.items()),
+        *(pa.field(f"evaluate.{name}", pa.float64()) for name in evaluations),
+    )
+
+
+def as_level(value: Scalar, kind: Any) -> Scalar:
+    """Convert a level to its column's type (a whole number in a float column, anything in a text column)."""
+    if pa.types.is_float64(kind):
+        return float(value)
+    return str(value) if pa.types.is_string(kind) else value
+
+
+def unify(schemas: Iterable[Any]) -> Any:
+    """Return the schema that holds every column of ``schemas``; whole and broken numbers meet in float64."""
+    return pa.unify_schemas([schema.remove_metadata() for schema in schemas], promote_options="permissive")
+
+
+def conform(table: Any, schema: Any) -> Any:
+    """Give ``table`` exactly the columns of ``schema``: cast what is there, null what is not."""
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in table.column_names
+        else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _identified(factors: Mapping[str, Any], *fields: Any) -> Any:
+    return pa.schema(
+        [
+            pa.field("trial_id", pa.string(), nullable=False),
+            pa.field("arm", pa.string(), nullable=False),
+            pa.field("block", pa.int64(), nullable=False),
+            *(pa.field(f"factor.{name}", kind) for name, kind in factors.items()),
+            *fields,
+        ]
+    )
+
+
+def _type_of(levels: list[Scalar]) -> Any:
+    kinds = {type(level) for level in levels}
+    if kinds == {bool}:
+        return pa.bool_()
+    if kinds == {int}:
+        return pa.int64()
+    if kinds <= {int, float} and kinds:
+        return pa.float64()
+    return pa.string()

@@ -1,0 +1,214 @@
+"""The store seen by its one writer, the launching process: open, recover, absorb finished attempts, close.
+
+The order of durability is batches, audits, trials, then the journal files are deleted. Every step may be repeated:
+data sets know which attempts they hold, the table of trials knows which attempts it counted. So a crash between any
+two steps loses nothing and shows nothing twice, and the next ``Store.open`` finishes what was begun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ablate.design.spec import GridSpec
+from ablate.design.trial_spec import TrialSpec
+from ablate.errors import StoreError
+from ablate.record.create import create_folders, settle_spec
+from ablate.record.disk import store_io
+from ablate.record.intake import Taken, clear, end_as_failed, take, wait_for_death, who_wrote
+from ablate.record.lock import StoreLock
+from ablate.record.parts import PartedData
+from ablate.record.paths import AttemptKey, StorePaths
+from ablate.record.recorder import identity
+from ablate.record.schema import SCHEMA_VERSION, SPEC_KEY, VERSION_KEY, FailureKind, factor_types
+from ablate.record.tables import as_attempt
+from ablate.record.trial_table import FINISHED, Failures, TrialTable
+
+FLUSH_ATTEMPTS = 50
+FLUSH_S = 2.0
+"""Ended attempts wait in the journal, where they are safe, for at most so many others or so long: a flush costs a part
+and a rewrite of the table of trials."""
+
+
+class Store:
+    """Made by ``Store.open``; a context manager that closes."""
+
+    def __init__(self, paths: StorePaths, lock: StoreLock, metadata: Mapping[bytes, bytes], grid: GridSpec) -> None:
+        self.paths = paths
+        self.recovered: list[str] = []
+        self._lock = lock
+        self._factors = factor_types(grid.factors)
+        self._batches = PartedData(paths, paths.batches, metadata)
+        self._audits = PartedData(paths, paths.audits, metadata)
+        self._attempts = PartedData(paths, paths.attempts, metadata)
+        self._table = TrialTable(paths.trials, self._factors, metadata)
+        self._pending: dict[AttemptKey, Taken] = {}
+        self._flushed_at = 0.0
+
+    @classmethod
+    def open(cls, root: Path, grid: GridSpec, grid_bytes: bytes) -> Store:
+        """Create the store, or open it to go on or to extend it, and finish what a crash left.
+
+        Args:
+            root: the store's folder, usually ``runs/<study>``.
+            grid: the resolved grid.
+            grid_bytes: the grid file as given.
+
+        Returns:
+            The locked store. ``recovered`` says in words what a crash had left.
+
+        Raises:
+            BadInput: if the folder is something else, or belongs to a grid that this one does not extend.
+            StoreError: if the store is locked, full, read-only, damaged, of a newer schema, or a trial of the last
+                launch does not end.
+        """
+        paths = StorePaths(root)
+        create_folders(paths)
+        lock = StoreLock(paths.lock)
+        try:
+            for path in paths.temporaries():
+                with store_io(path):
+                    path.unlink()
+            spec = settle_spec(paths, grid, grid_bytes)
+            metadata = {VERSION_KEY: str(SCHEMA_VERSION).encode(), SPEC_KEY: spec.hash.encode()}
+            store = cls(paths, lock, metadata, grid)
+            store._recover()
+        except BaseException:
+            lock.release()
+            raise
+        return store
+
+    def done(self) -> set[str]:
+        """Return the ids of trials that need not run again: done and diverged, absorbed ones included."""
+        return self._table.finished()
+
+    def failures(self, trial_id: str) -> Failures:
+        """Return how often a trial failed, by its own code and by its surroundings."""
+        return self._table.failures(trial_id)
+
+    def next_attempt(self, trial_id: str) -> int:
+        """Return the number of the trial's next attempt, from 1; numbers are never used twice."""
+        keys = {*self._batches.keys, *self._attempts.keys, *self._audits.keys, *self._pending}
+        keys |= {*self.paths.journal_attempts(), *self.paths.logged_attempts()}
+        last = max((key.attempt for key in keys if key.trial_id == trial_id), default=0)
+        return 1 + max(last, self._table.last_attempt(trial_id))
+
+    def absorb(self, trial_id: str, attempt: int) -> str | None:
+        """Take an attempt that ended by itself into the data sets.
+
+        Returns:
+            Its status; ``failed`` also if its journal turned out to be damaged. None if it did not end: call ``fail``.
+
+        Raises:
+            StoreError: if the disk is full or fails; the attempt is then still in the journal.
+        """
+        key = AttemptKey(trial_id, attempt)
+        if key not in self._pending and not self._table.counts(trial_id, attempt):
+            if not self.paths.trial_json(trial_id, attempt).exists():
+                return None
+            self._take(key)
+        if len(self._pending) >= FLUSH_ATTEMPTS or time.monotonic() - self._flushed_at >= FLUSH_S:
+            self.flush()
+        return str(self._table.rows[trial_id]["status"])
+
+    def fail(self, spec: TrialSpec, attempt: int, kind: FailureKind, error: str) -> str:
+        """Record that an attempt failed, on behalf of a process that could not; rows it wrote go to ``attempts``.
+
+        Args:
+            spec: the trial.
+            attempt: the attempt's number.
+            kind: ``code`` and ``infrastructure`` are counted apart, ``memory`` with the latter, ``interrupted`` not.
+            error: what went wrong, for the user.
+
+        Returns:
+            The trial's status: ``failed``, unless the attempt had ended by itself after all.
+
+        Raises:
+            StoreError: if its process still writes, or the disk is full or fails.
+        """
+        key = AttemptKey(spec.trial_id, attempt)
+        wait_for_death(self.paths, key)
+        if not self.paths.trial_json(*key).exists() and not self._table.counts(*key):
+            end_as_failed(self.paths, key, identity(spec, attempt), kind, error)
+        status = self.absorb(*key)
+        self.flush()
+        return status or "failed"
+
+    def flush(self) -> None:
+        """Write all attempts absorbed so far to Parquet and delete their journal files.
+
+        Raises:
+            StoreError: if the disk is full or fails; what was not written is still in the journal.
+        """
+        if self._pending:
+            taken = list(self._pending.values())
+            self._batches.add({t.entry(t.rows): t.rows for t in taken if t.counts})
+            self._attempts.add({t.entry(t.rows): t.rows for t in taken if not t.counts})
+            self._audits.add({t.entry(t.audits): t.audits for t in taken if t.audits.num_rows})
+            self._table.write()
+            for t in taken:
+                clear(self.paths, t.key, keep_log=not t.counts, keep_rows=t.damaged)
+            self._pending.clear()
+        self._flushed_at = time.monotonic()
+
+    def close(self) -> None:
+        """Flush, merge small parts and give the lock back.
+
+        Raises:
+            StoreError: if the disk is full or fails; the lock is given back all the same.
+        """
+        try:
+            self.flush()
+            for data in (self._batches, self._audits, self._attempts):
+                data.merge()
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, StoreError):
+            self._lock.release()  # the disk just refused; what is not in Parquet is safe in the journal
+        else:
+            self.close()
+
+    def _recover(self) -> None:
+        for key in self.paths.journal_attempts():
+            wait_for_death(self.paths, key)
+            if self._table.counts(*key):
+                row = self._table.rows[key.trial_id]
+                done = row["attempt"] == key.attempt and row["status"] in FINISHED
+                clear(self.paths, key, keep_log=not done)
+                continue
+            if not self.paths.trial_json(*key).exists():
+                who = who_wrote(self.paths, key)
+                if not who:
+                    clear(self.paths, key, keep_log=True)
+                    continue
+                end_as_failed(self.paths, key, who, "infrastructure", "broken off: its process or its launch died")
+            self._take(key)
+            self.recovered.append(f"trial {key.trial_id}, attempt {key.attempt}: {self._pending[key].end['status']}")
+        self.flush()
+        self._set_strays_aside()
+
+    def _take(self, key: AttemptKey) -> None:
+        taken = take(self.paths, key, self._factors, key.trial_id in self.done())
+        self._pending[key] = taken
+        self._table.put(taken.end)
+
+    def _set_strays_aside(self) -> None:
+        """Move batches that no finished trial owns to ``attempts``: its row or its journal was deleted by hand."""
+        owned = {AttemptKey(i, self._table.rows[i]["attempt"]) for i in self.done()}
+        strays = self._batches.keys - owned
+        if strays:
+            reason = "no finished trial in trials.parquet owns these rows"
+            found = self._batches.read(strays)
+            self._attempts.add({entry: as_attempt(table, entry.attempt, reason) for entry, table in found.items()})
+            self._batches.drop(strays)
+            self.recovered += [f"trial {key.trial_id}, attempt {key.attempt}: {reason}" for key in sorted(strays)]

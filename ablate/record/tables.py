@@ -1,0 +1,72 @@
+"""From an attempt's journal files to Arrow tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ablate.errors import Problem, StoreError
+from ablate.record.disk import store_io
+from ablate.record.journal import HAS_CONTENT, HAS_ORDER, Journal
+from ablate.record.schema import as_level, attempts_schema, audits_schema, batches_schema
+
+
+def batches_table(end: Mapping[str, Any], journal: Journal, factors: Mapping[str, Any]) -> Any:
+    """Return the rows of ``batches`` that an attempt wrote; floats keep every bit."""
+    rows = journal.rows
+    columns = {
+        "batch_index": pa.array(rows["batch_index"]),
+        "loss": pa.array(rows["loss"]),
+        "duration_s": pa.array(rows["duration_s"].astype(np.float32)),
+        "order_hash": pa.array(rows["order_hash"], mask=(rows["flags"] & HAS_ORDER) == 0),
+        "content_hash": pa.array(rows["content_hash"], mask=(rows["flags"] & HAS_CONTENT) == 0),
+        **{f"metric.{name}": pa.array(rows[f"metric.{name}"]) for name in journal.metrics},
+    }
+    return _table(end, columns, batches_schema(factors, journal.metrics), factors, len(rows))
+
+
+def as_attempt(table: Any, attempt: int, reason: str) -> Any:
+    """Turn rows of ``batches`` into rows of ``attempts``: with the attempt's number and why it does not count."""
+    for name, value in (("attempt", attempt), ("reason", reason)):
+        field = attempts_schema({}).field(name)
+        table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
+    return table
+
+
+def audits_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any]) -> Any:
+    """Return the rows of ``audits`` that an attempt wrote, leaving out a line that was never acknowledged.
+
+    Raises:
+        StoreError: if a line is damaged or does not fit the schema.
+    """
+    schema = audits_schema(factors)
+    if not path.exists():
+        return schema.empty_table()
+    with store_io(path):
+        whole = path.read_bytes().split(b"\n")[:-1]
+    try:
+        audits = [json.loads(line) for line in whole]
+        columns = {
+            field.name: pa.array([audit.get(field.name) for audit in audits], field.type)
+            for field in schema
+            if field.name not in ("trial_id", "arm", "block", "attempt") and not field.name.startswith("factor.")
+        }
+    except (ValueError, pa.ArrowException) as error:
+        raise StoreError(
+            Problem(str(path), f"is damaged ({error})", advice="delete it: the trial runs again")
+        ) from error
+    columns["attempt"] = pa.repeat(pa.scalar(end["attempt"], pa.int64()), len(audits))
+    return _table(end, columns, schema, factors, len(audits))
+
+
+def _table(end: Mapping[str, Any], columns: dict[str, Any], schema: Any, factors: Mapping[str, Any], rows: int) -> Any:
+    constants = {name: end[name] for name in ("trial_id", "arm", "block")}
+    constants |= {f"factor.{name}": as_level(end["factors"][name], kind) for name, kind in factors.items()}
+    for name, value in constants.items():
+        columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows)
+    return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
