@@ -181,7 +181,5 @@ def _divisible(where: str, pixels: int, layers: int) -> int:
     at_least(where, pixels, 1)
     if pixels % step:
         allowed = f"a multiple of {step}, since {layers} layers halve it {layers - 1} times"
-        raise BadInput(
-            Problem(where, f"is {pixels}", f"a multiple of {step}, since {layers} layers halve it {layers - 1} times")
-        )
+        raise BadInput(Problem(where, f"is {pixels}", allowed))
     return pixels
