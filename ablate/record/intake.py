@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ablate.errors import Problem, StoreError
+from ablate.record.columns import FailureKind
 from ablate.record.disk import store_io, write_aside
 from ablate.record.flock import wait_until_free
 from ablate.record.journal import Journal, read_identity, read_journal
 from ablate.record.parts import Entry
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.recorder import trial_end
-from ablate.record.schema import FailureKind
 from ablate.record.tables import as_attempt, audits_table, batches_table
 from ablate.record.trial_table import FINISHED, read_end
 

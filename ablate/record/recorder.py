@@ -11,10 +11,10 @@ from typing import Any, Self
 
 from ablate.design.trial_spec import TrialSpec
 from ablate.errors import nearest
+from ablate.record.columns import AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
 from ablate.record.disk import append_whole, store_io, write_aside
 from ablate.record.journal import JournalWriter
 from ablate.record.paths import StorePaths
-from ablate.record.schema import AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
 
 
 def identity(spec: TrialSpec, attempt: int) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Recorder:
             self._last_order = order_hash
 
     def audit(self, **columns: Any) -> None:
-        """Record one audit; the columns are those of ``schema.AUDIT_COLUMNS``.
+        """Record one audit; the columns are those of ``columns.AUDIT_COLUMNS``.
 
         Raises:
             ValueError: on an unknown column.
@@ -117,7 +117,7 @@ class Recorder:
         Args:
             status: ``done``, ``diverged`` (ended early by a loss that is not finite) or ``failed``.
             evaluate: held-out outcomes by name.
-            columns: columns of ``schema.TRIAL_COLUMNS``; ``failed`` needs ``failure_kind``.
+            columns: columns of ``columns.TRIAL_COLUMNS``; ``failed`` needs ``failure_kind``.
 
         Raises:
             ValueError: on an unknown status or column.

@@ -3,69 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args
+from typing import Any
 
 import pyarrow as pa
 
 from ablate.design.trial_spec import Scalar
+from ablate.record.columns import AUDIT_COLUMNS, TRIAL_COLUMNS
 
 SCHEMA_VERSION = 1
-
-Status = Literal["done", "diverged", "failed"]
-FailureKind = Literal["code", "infrastructure", "memory", "interrupted"]
-STATUSES: tuple[str, ...] = get_args(Status)
-FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
 
 VERSION_KEY = b"ablate.schema_version"
 SPEC_KEY = b"ablate.spec_hash"
 
-_UTC = pa.timestamp("us", tz="UTC")
-
-TRIAL_COLUMNS: dict[str, Any] = {
-    "failure_kind": pa.string(),
-    "error": pa.string(),
-    "initial_hash": pa.string(),
-    "perturbation_hash": pa.string(),
-    "data_hash": pa.string(),
-    "order_hash": pa.string(),
-    "draw_hash": pa.string(),
-    "started_utc": _UTC,
-    "wall_s": pa.float64(),
-    "cpu_s": pa.float64(),
-    "host": pa.string(),
-    "cpu_model": pa.string(),
-    "capability": pa.string(),
-    "threads_set": pa.int64(),
-    "threads_used": pa.int64(),
-    "onednn": pa.bool_(),
-    "precision": pa.string(),
-    "deterministic": pa.bool_(),
-    "device": pa.string(),
-    "python": pa.string(),
-    "torch": pa.string(),
-    "numpy": pa.string(),
-    "ablate": pa.string(),
-    "source_hash": pa.string(),
-    "git_commit": pa.string(),
-    "git_dirty": pa.bool_(),
-    "env": pa.string(),
-    "peak_memory_bytes": pa.int64(),
+ARROW_TYPES = {
+    "string": pa.string(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "timestamp_utc": pa.timestamp("us", tz="UTC"),
+    "list_int64": pa.list_(pa.int64()),
 }
-"""Columns that an attempt's end may carry; ``env`` is JSON text."""
-
-AUDIT_COLUMNS: dict[str, Any] = {
-    "batch_index": pa.int64(),
-    "check": pa.string(),
-    "verdict": pa.string(),
-    "count": pa.int64(),
-    "shape": pa.list_(pa.int64()),
-    "dtype": pa.string(),
-    "version_moved": pa.bool_(),
-    "near": pa.string(),
-    "source": pa.string(),
-    "detail": pa.string(),
-}
-"""Columns that one audit may carry."""
 
 
 def factor_types(factors: Mapping[str, Iterable[Scalar]]) -> dict[str, Any]:
@@ -97,7 +54,7 @@ def audits_schema(factors: Mapping[str, Any]) -> Any:
     return _identified(
         factors,
         pa.field("attempt", pa.int64(), nullable=False),
-        *(pa.field(name, kind) for name, kind in AUDIT_COLUMNS.items()),
+        *(pa.field(name, ARROW_TYPES[kind]) for name, kind in AUDIT_COLUMNS.items()),
     )
 
 
@@ -110,7 +67,7 @@ def trials_schema(factors: Mapping[str, Any], evaluations: Iterable[str] = ()) -
         pa.field("failures_code", pa.int64(), nullable=False),
         pa.field("failures_infrastructure", pa.int64(), nullable=False),
         pa.field("batches", pa.int64(), nullable=False),
-        *(pa.field(name, kind) for name, kind in TRIAL_COLUMNS.items()),
+        *(pa.field(name, ARROW_TYPES[kind]) for name, kind in TRIAL_COLUMNS.items()),
         *(pa.field(f"evaluate.{name}", pa.float64()) for name in evaluations),
     )
 

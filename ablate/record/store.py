@@ -16,6 +16,7 @@ from typing import Self
 from ablate.design.spec import GridSpec
 from ablate.design.trial_spec import TrialSpec
 from ablate.errors import StoreError
+from ablate.record.columns import FailureKind
 from ablate.record.create import create_folders, settle_spec
 from ablate.record.disk import store_io
 from ablate.record.intake import Taken, clear, end_as_failed, take, wait_for_death, who_wrote
@@ -23,7 +24,7 @@ from ablate.record.lock import StoreLock
 from ablate.record.parts import PartedData
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.recorder import identity
-from ablate.record.schema import SCHEMA_VERSION, SPEC_KEY, VERSION_KEY, FailureKind, factor_types
+from ablate.record.schema import SCHEMA_VERSION, SPEC_KEY, VERSION_KEY, factor_types
 from ablate.record.tables import as_attempt
 from ablate.record.trial_table import FINISHED, Failures, TrialTable
 
@@ -84,6 +85,11 @@ class Store:
     def done(self) -> set[str]:
         """Return the ids of trials that need not run again: done and diverged, absorbed ones included."""
         return self._table.finished()
+
+    def seen(self, column: str) -> set[str]:
+        """Return the values that a text column of ``trials`` has over the finished trials."""
+        finished = self._table.finished()
+        return {row[column] for key, row in self._table.rows.items() if key in finished and row.get(column)}
 
     def failures(self, trial_id: str) -> Failures:
         """Return how often a trial failed, by its own code and by its surroundings."""

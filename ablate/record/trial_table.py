@@ -12,9 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ablate.errors import Problem, StoreError
+from ablate.record.columns import TRIAL_COLUMNS
 from ablate.record.disk import store_io
 from ablate.record.parquet import damage, write_parquet
-from ablate.record.schema import TRIAL_COLUMNS, as_level, conform, trials_schema
+from ablate.record.schema import as_level, conform, trials_schema
 
 FINISHED = frozenset({"done", "diverged"})
 

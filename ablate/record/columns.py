@@ -1,0 +1,60 @@
+"""Names and types of the columns that a trial's process fills in.
+
+Without pyarrow: importing it starts a thread (its allocator's), and a trial's process is forked from a server that must
+have only one. ``schema`` turns the types into Arrow's.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Status = Literal["done", "diverged", "failed"]
+FailureKind = Literal["code", "infrastructure", "memory", "interrupted"]
+STATUSES: tuple[str, ...] = get_args(Status)
+FAILURE_KINDS: tuple[str, ...] = get_args(FailureKind)
+
+TRIAL_COLUMNS: dict[str, str] = {
+    "failure_kind": "string",
+    "error": "string",
+    "initial_hash": "string",
+    "perturbation_hash": "string",
+    "data_hash": "string",
+    "order_hash": "string",
+    "draw_hash": "string",
+    "started_utc": "timestamp_utc",
+    "wall_s": "float64",
+    "cpu_s": "float64",
+    "host": "string",
+    "cpu_model": "string",
+    "capability": "string",
+    "threads_set": "int64",
+    "threads_used": "int64",
+    "onednn": "bool",
+    "precision": "string",
+    "deterministic": "bool",
+    "device": "string",
+    "python": "string",
+    "torch": "string",
+    "numpy": "string",
+    "ablate": "string",
+    "source_hash": "string",
+    "git_commit": "string",
+    "git_dirty": "bool",
+    "env": "string",
+    "peak_memory_bytes": "int64",
+}
+"""Columns that an attempt's end may carry; ``env`` is JSON text."""
+
+AUDIT_COLUMNS: dict[str, str] = {
+    "batch_index": "int64",
+    "check": "string",
+    "verdict": "string",
+    "count": "int64",
+    "shape": "list_int64",
+    "dtype": "string",
+    "version_moved": "bool",
+    "near": "string",
+    "source": "string",
+    "detail": "string",
+}
+"""Columns that one audit may carry."""
