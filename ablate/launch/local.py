@@ -22,9 +22,12 @@ class LocalLauncher:
     def __init__(self, launch_id: str) -> None:
         self._isolation = Isolation(launch_id)
 
-    def start(self) -> list[Node]:
+    def nodes(self) -> list[Node]:
         """Return this machine."""
         return [this_machine()]
+
+    def start(self) -> None:
+        """Nothing to start: fork servers come up with the first trial that needs them."""
 
     def close(self) -> None:
         """Let go of the fork servers."""

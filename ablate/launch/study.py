@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -34,8 +35,12 @@ from ablate.trial.task import TrialEnd, TrialTask
 class Launcher(Protocol):
     """What places trials: the local launcher and the Ray launcher, held to one contract test."""
 
-    def start(self) -> list[placement.Node]:
-        """Be ready to place; return the machines there are."""
+    def nodes(self) -> list[placement.Node]:
+        """Return the machines there are."""
+        ...
+
+    def start(self) -> None:
+        """Be ready to place."""
         ...
 
     def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
@@ -97,6 +102,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
     """
     display = Display(console)
     try:
+        placement.check({spec.arm: spec.resources for spec in study.specs}, launcher.nodes())
         with _sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
@@ -105,14 +111,19 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
             display.stage(f"checking data and making initial weights for {len(pending)} trials")
             preparation = Preparation(pending, store.paths.initial, study.search)
             try:
-                placement.check({spec.arm: spec.resources for spec in pending}, launcher.start())
+                launcher.start()  # Ray takes seconds to start, and so do imports and weights: side by side
                 prepared = preparation.wait(lambda n, of: display.stage(f"initial weights: {n} of {of}"))
             finally:
                 preparation.cancel()
             _same_code(store, prepared, allow_mixed_code)
-            tasks = _tasks(study, store, pending, prepared)
+            tasks = [make_task(study, store, spec, prepared) for spec in pending]
             ended = _Ended(store, tasks, len(study.specs), display)
-            launcher.run(tasks, ended)
+            try:
+                launcher.run(tasks, ended)
+            except (KeyboardInterrupt, Terminated):
+                launcher.close()  # its trials end with it, so that what they acknowledged can be set aside
+                ended.interrupt()
+                raise
             return Launched(root, tuple(ended.failed), len(tasks), len(done))
     finally:
         display.close()
@@ -138,7 +149,7 @@ class _Ended:
         if end.kind == "store":
             raise StoreError(Problem(str(self._store.paths.root), end.error))
         if not self._store.absorb(spec.trial_id, task.attempt):
-            self._store.fail(spec.trial_id, task.attempt, end.kind or "infrastructure", end.error, spec)
+            self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
         with self._mutex:
             del self._open[spec.trial_id]
             if end.status == "failed":
@@ -146,6 +157,12 @@ class _Ended:
             else:
                 self._done += 1
         return True
+
+    def interrupt(self) -> None:
+        """Record that what still ran was interrupted; its rows are kept as an attempt."""
+        for task in self._open.values():
+            if self._store.paths.rows(task.spec.trial_id, task.attempt).exists():
+                self._store.fail(task.spec, task.attempt, "interrupted", "the launch was interrupted")
 
     def state(self) -> State:
         """Count acknowledged rows, from the size of the journals of what runs."""
@@ -162,22 +179,20 @@ class _Ended:
         )
 
 
-def _tasks(study: Study, store: Store, pending: Sequence[TrialSpec], prepared: Prepared) -> list[TrialTask]:
+def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -> TrialTask:
+    """Return the next attempt at a trial."""
     commit, dirty = _git(study.path.resolve().parent)
-    return [
-        TrialTask(
-            spec=spec,
-            root=str(store.paths.root.resolve()),
-            attempt=store.next_attempt(spec.trial_id),
-            cwd=str(Path.cwd()),
-            search=study.search,
-            weights=prepared.weights[model_key(spec)],
-            data_hash=prepared.data[model_key(spec)],
-            git_commit=commit,
-            git_dirty=dirty,
-        )
-        for spec in pending
-    ]
+    return TrialTask(
+        spec=spec,
+        root=str(store.paths.root.resolve()),
+        attempt=store.next_attempt(spec.trial_id),
+        cwd=str(Path.cwd()),
+        search=study.search,
+        weights=prepared.weights[model_key(spec)],
+        data_hash=prepared.data[model_key(spec)],
+        git_commit=commit,
+        git_dirty=dirty,
+    )
 
 
 def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None:
@@ -201,6 +216,7 @@ def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None
         raise BadInput(*mixed)
 
 
+@cache
 def _git(folder: Path) -> tuple[str, bool]:
     def run(*words: str) -> str:
         return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False).stdout

@@ -24,7 +24,7 @@ import ray
 from ray import tune
 
 from ablate.launch.local import Finished
-from ablate.launch.placement import Node
+from ablate.launch.placement import Node, available_cores, this_machine
 from ablate.trial.isolation import Isolation
 from ablate.trial.task import TrialEnd, TrialTask
 
@@ -62,8 +62,9 @@ class _Listener(tune.Callback):  # type: ignore[misc]
         self.failure: Exception | None = None
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
-        """Pass on how a trial ended."""
-        self._tell(trial, TrialEnd.model_validate_json(trial.last_result["end"]))
+        """Pass on how a trial ended; one that Tune itself cut short has no result."""
+        if "end" in trial.last_result:
+            self._tell(trial, TrialEnd.model_validate_json(trial.last_result["end"]))
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Pass on that a trial's actor died."""
@@ -106,13 +107,11 @@ class TuneLauncher:
         self._launch_id = launch_id
         self._address = address
 
-    def start(self) -> list[Node]:
-        """Start or reach Ray and return its live nodes."""
-        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        if self._address:
-            ray.init(address=self._address, **options)
-        else:
-            ray.init(address="local", include_dashboard=False, num_gpus=0, **options)
+    def nodes(self) -> list[Node]:
+        """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
+        if not self._address:
+            return [this_machine()]
+        self.start()
         internal = ("node:", "object_store_memory", "memory", "accelerator_type:")
         return [
             Node(
@@ -121,6 +120,16 @@ class TuneLauncher:
             for node in ray.nodes()
             if node["Alive"]
         ]
+
+    def start(self) -> None:
+        """Start an embedded Ray, or reach the cluster."""
+        if ray.is_initialized():
+            return
+        options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if self._address:
+            ray.init(address=self._address, **options)
+        else:
+            ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=0, **options)
 
     def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
         """Run every task once, in the order given as far as resources allow; ``start`` comes first."""

@@ -204,8 +204,8 @@ def rows_written(path: Path) -> int | None:
             size = os.fstat(file.fileno()).st_size
     except FileNotFoundError:
         return None
-    identity, at = _read_block(data, len(_MAGIC))
-    named, start = _read_block(data, at) if identity is not None else (None, at)
+    identity, at = _read_head(data, path)
+    named, start = _read_block(data, at, path) if identity is not None else (None, at)
     if named is None:
         return 0
     return (size - start) // (struct.calcsize(f"{_FIXED}{len(named['metrics'])}d") + 4)

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from ablate.audit.draws import UndeclaredDraws
-from ablate.audit.guard import SavedTensorGuard
 from ablate.errors import AblateError, Problem
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
@@ -20,6 +18,7 @@ from ablate.trial.fingerprint import OrderChain, content_hash, model_hash, one_u
 from ablate.trial.numerics import DTYPES, ArmNotInEffect
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
+from ablate.trial.watch import watch
 from ablate.trial.weights import restore, seed_global_generators
 
 
@@ -93,13 +92,8 @@ class Session:
         if not self.spec.guard.covers(self.batch_index):
             yield
             return
-        guard, draws = SavedTensorGuard(self.model), UndeclaredDraws(self.model)
-        try:
-            with guard.batch(self.batch_index), draws.batch(self.batch_index):
-                yield
-        finally:
-            for row in (*guard.audit_rows(), *draws.audit_rows()):
-                self.recorder.audit(**row)
+        with watch(self.model, self.batch_index, self.recorder):
+            yield
 
     def record(self, loss: float, metrics: Mapping[str, float | Tensor], diverged: bool = False) -> None:
         """Acknowledge the batch in hand and go to the next.

@@ -1,0 +1,36 @@
+# install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest
+.PHONY: install demo test test-slow lint wheel-test clean
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export OPENBLAS_NUM_THREADS ?= 1
+
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(f"Python 3.11 or newer is needed, $(PYTHON) is {v.major}.{v.minor}: make PYTHON=python3.12 install" if v < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[video,dev]'
+	touch $@
+
+demo: install
+	$(BIN)/ablate launch configs/retracted_gap.yaml
+
+test: install lint
+	$(BIN)/python -m pytest
+
+test-slow: install
+	$(BIN)/python -m pytest -m 'slow and not gpu'
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+wheel-test: install
+	$(BIN)/python -m pytest -m slow tests/test_wheel.py
+
+clean:
+	rm -rf $(VENV) build dist

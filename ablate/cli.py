@@ -1,0 +1,175 @@
+"""The command line: parse, call, print, exit code. Heavy imports wait until a command needs them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    help="Does training still come out the same after you changed the machine, a flag or a version? "
+    "Noise, precision, set-up or bug, with evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Grid = Annotated[Path, typer.Argument(help="The grid file.", show_default=False)]
+Run = Annotated[str, typer.Argument(help="A run's folder, or a study's name under ./runs.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path(".")) -> None:
+    """Write grid.yaml and a small trainable of your own, ready to launch."""
+    from ablate.design.starter import write_starter
+
+    for path in write_starter(folder):
+        typer.echo(f"wrote {path}")
+    grid = "grid.yaml" if folder == Path(".") else folder / "grid.yaml"
+    typer.echo(f"next: ablate launch {grid}")
+
+
+@app.command()
+def plan(grid: Grid, as_json: Json = False) -> None:
+    """Show what a launch would run: trials, arms, resources, and what the tests can reach. Runs nothing."""
+    from ablate.design.plan import plan as make_plan
+    from ablate.design.plan_table import render
+    from ablate.launch.placement import available_cores
+    from ablate.launch.study import read_study
+
+    made = make_plan(read_study(grid).grid, available_cores())
+    _show(made.model_dump(mode="json"), as_json, lambda console: render(made, console))
+
+
+@app.command()
+def launch(
+    grid: Grid,
+    local: Annotated[bool, typer.Option("--local", help="Run on this machine without Ray.")] = False,
+    address: Annotated[
+        str | None, typer.Option(envvar="RAY_ADDRESS", help="A Ray cluster. [default: an embedded local Ray]")
+    ] = None,
+    runs: Runs = Path("runs"),
+    allow_mixed_code: Annotated[
+        bool, typer.Option("--allow-mixed-code", help="Continue a study although its code or torch changed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
+    from rich.console import Console
+
+    from ablate.errors import Problem, TrialsFailed
+    from ablate.launch.study import launch as run_study
+    from ablate.launch.study import new_launcher, read_study
+
+    study = read_study(grid)
+    root = runs / study.grid.study
+    launched = run_study(study, new_launcher(local, address), root, Console(stderr=True), allow_mixed_code)
+    _print_gap(str(root), as_json)
+    if launched.failed:
+        raise TrialsFailed(
+            *(
+                Problem(end.error, f"{end.kind} failure", advice=f"Run it alone: ablate trial {grid} {end.trial_id}")
+                for end in launched.failed[:3]
+            ),
+            Problem(str(root), f"{len(launched.failed)} of {launched.ran} trials failed", advice="Launch again to retry."),
+        )
+
+
+@app.command()
+def trial(
+    grid: Grid,
+    trial_id: Annotated[str, typer.Argument(help="The trial's id, from `ablate plan --json`.", show_default=False)],
+    runs: Runs = Path("runs"),
+) -> None:
+    """Run one trial in this process, without Ray: to see its output, or to debug it."""
+    from ablate.launch.alone import run_alone
+
+    root = run_alone(grid, trial_id, runs)
+    typer.echo(f"recorded in {root}")
+
+
+@app.command()
+def gap(run: Run, as_json: Json = False) -> None:
+    """Compare a run's arms: outcomes, paired gaps with intervals, and the verdict as far as the evidence goes."""
+    _print_gap(run, as_json)
+
+
+@app.command()
+def check(run: Run, as_json: Json = False) -> None:
+    """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
+    from ablate.errors import Problem, StoreError
+    from ablate.record.check import check as check_run
+    from ablate.record.reader import Run as OpenRun
+
+    findings = check_run(OpenRun(run))
+    errors = [finding for finding in findings if finding.error]
+    if as_json:
+        typer.echo(json.dumps([finding.to_json() for finding in findings], indent=1))
+    else:
+        for finding in findings:
+            typer.echo(str(finding))
+        typer.echo(f"{len(errors)} errors, {len(findings) - len(errors)} notes")
+    if errors:
+        raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
+
+
+def _print_gap(run: str, as_json: bool) -> None:
+    from ablate.record.reader import Run as OpenRun
+    from analysis.gap import gap as compute
+    from analysis.gap_table import render
+
+    report = compute(OpenRun(run))
+    _show(report.to_json(), as_json, lambda console: render(report, console))
+
+
+def _show(content: Any, as_json: bool, render: Any) -> None:
+    if as_json:
+        typer.echo(json.dumps(content, indent=1, allow_nan=False))
+        return
+    from rich.console import Console
+
+    render(Console())
+
+
+def main() -> None:
+    """Run the command line; exit codes say how the execution went, never what the verdict is (README, exit codes)."""
+    try:
+        app(standalone_mode=False)
+    except BaseException as error:
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: BaseException) -> int:
+    """Print what a user should read of ``error`` and return the exit code."""
+    import click
+
+    from ablate.errors import AblateError
+
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.UsageError):
+        error.show()
+        return 2
+    if isinstance(error, AblateError):
+        typer.echo(f"error: {error}", err=True)
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+        typer.echo("interrupted; what was recorded is kept, launch again to resume", err=True)
+        return 130
+    if type(error).__name__ == "Terminated":
+        typer.echo("terminated; what was recorded is kept, launch again to resume", err=True)
+        return 143
+    if isinstance(error, BrokenPipeError):
+        return 0
+    import traceback
+
+    traceback.print_exception(error)
+    typer.echo("error: this is a fault of ablate itself; please report it with the lines above", err=True)
+    return 1

@@ -1,0 +1,60 @@
+"""Runs one trial in this process, without Ray and without a launcher: to see its output, or under a debugger."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from ablate.design.trial_spec import TrialSpec
+from ablate.errors import BadInput, Problem, TrialsFailed, nearest
+from ablate.launch.preparation import Preparation
+from ablate.launch.study import Study, make_task, read_study
+from ablate.record.store import Store
+from ablate.trial.environment import process_environment
+
+
+def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
+    """Run a trial under its arm's environment and record it in a store of its own, made anew each time.
+
+    Returns:
+        The store, ``<runs>/<study>.<trial_id>``.
+
+    Raises:
+        BadInput: an unknown trial, or what ``read_study`` and the preparation refuse.
+        TrialsFailed: the trial failed; its traceback went to standard error.
+    """
+    study = read_study(grid)
+    spec = _find(study, trial_id)
+    # torch reads these when it is imported, so this must come before anything that imports it
+    environment = process_environment(spec.numerics, os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    root = runs / f"{study.grid.study}.{trial_id}"
+    if (root / "spec.json").exists():
+        shutil.rmtree(root)
+    with Store.open(root, study.grid, grid.read_bytes()) as store:
+        prepared = Preparation([spec], store.paths.initial, study.search).wait(lambda n, of: None)
+        task = make_task(study, store, spec, prepared)
+        from ablate.trial.runner import run_trial
+
+        end = run_trial(task)
+        if not store.absorb(trial_id, task.attempt):
+            store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
+    if end.status == "failed":
+        raise TrialsFailed(Problem(end.error, f"{end.kind} failure"))
+    return root
+
+
+def _find(study: Study, trial_id: str) -> TrialSpec:
+    by_id = {spec.trial_id: spec for spec in study.specs}
+    if trial_id in by_id:
+        return by_id[trial_id]
+    raise BadInput(
+        Problem(
+            where=f"{study.path}: trial {trial_id!r}",
+            found=f"is none of the grid's {len(by_id)} trials",
+            nearest=nearest(trial_id, by_id),
+            advice=f"List them: ablate plan {study.path} --json",
+        )
+    )

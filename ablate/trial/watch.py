@@ -1,0 +1,50 @@
+"""Watches one batch for overwritten tensors and undeclared draws, and turns what was seen into audit rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch import nn
+
+from ablate.audit.guard import SavedTensorGuard
+from ablate.record.recorder import Recorder
+
+
+@contextmanager
+def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iterator[None]:
+    """Guard forward and backward inside the block; rows are written however it ends, a refused backward included.
+
+    Every watched batch leaves one row ``clean`` that counts the tensors compared and found as they were, so that
+    "no finding" can be told from "not looked at".
+    """
+    guard = SavedTensorGuard(model)
+    try:
+        with guard.batch(batch_index):
+            yield
+    finally:
+        for row in _guard_rows(guard, batch_index):
+            recorder.audit(batch_index=batch_index, **row)
+
+
+def _guard_rows(guard: SavedTensorGuard, batch_index: int) -> Iterator[dict[str, Any]]:
+    unseen = "".join(f"; {count} not comparable: {reason}" for reason, count in sorted(guard.unseen.items()))
+    yield {
+        "check": "saved_tensors",
+        "verdict": "clean",
+        "count": guard.tensors_checked - len(guard.findings),
+        "detail": f"{guard.tensors_saved} saved, {guard.tensors_never_used} never asked for by backward{unseen}",
+    }
+    for finding in guard.findings:
+        yield {
+            "check": "saved_tensors",
+            "verdict": "refused" if finding.version_moved else "overwritten",
+            "count": 1,
+            "shape": finding.shape,
+            "dtype": finding.dtype,
+            "version_moved": finding.version_moved,
+            "near": finding.near,
+            "source": finding.source,
+            "detail": finding.detail,
+        }
