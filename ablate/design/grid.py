@@ -8,7 +8,7 @@ from typing import Any
 
 from ablate.design.arms import read_arms
 from ablate.design.contrasts import default_contrasts, read_contrasts
-from ablate.design.grid_file import ArmFile, GridFile
+from ablate.design.grid_file import GridFile
 from ablate.design.levels import read_levels
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
 from ablate.design.trial_spec import GuardPlan, Numerics
@@ -58,12 +58,11 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
 
     blocks, wrong = _blocks(file.blocks, source)
     problems += wrong
-    written_arms = file.arms or {"default": ArmFile()}
-    arms, wrong = read_arms(written_arms, arm_names, factor_names, blocks, source)
+    arms, wrong = read_arms(file.arms, arm_names, factor_names, blocks, source)
     problems += wrong
     outcome, wrong = _outcome(file, source)
     problems += wrong
-    if file.contrasts is None:
+    if "contrasts" not in file.model_fields_set:
         contrasts = default_contrasts(arms, factors)
     else:
         contrasts, wrong = read_contrasts(file.contrasts, arm_names, factor_names, factors, source)

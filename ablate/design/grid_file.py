@@ -72,11 +72,11 @@ class GridFile(Frozen):
     trainable: ImportPath
     settings: dict[SettingName, Any] = Field(default_factory=dict)
     factors: dict[Name, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
-    arms: Annotated[dict[ArmName, ArmFile], Field(min_length=1)] | None = None
+    arms: Annotated[dict[ArmName, ArmFile], Field(min_length=1)] = Field(default_factory=lambda: {"default": ArmFile()})
     blocks: BlockCount | Annotated[list[FromZero], Field(min_length=1)]
     batches: FromOne
     outcome: OutcomeFile = Field(default_factory=OutcomeFile)
-    contrasts: list[ContrastFile | None] | None = None
+    contrasts: list[ContrastFile | None] = Field(default_factory=list)
     margin: Positive | Percent | None = None
     guard: GuardFile = Field(default_factory=GuardFile)
 

@@ -109,10 +109,8 @@ def _in_file(data: Any, loc: Loc) -> Loc:
     """Return ``loc`` without the parts that are pydantic's own: names of union members and ``[key]``."""
     here: list[str | int] = []
     for part in loc:
-        if isinstance(data, dict) and part in data:
-            here.append(part)
-            data = data[part]
-        elif isinstance(data, list) and isinstance(part, int):
+        inside = part in data if isinstance(data, dict) else isinstance(data, list) and isinstance(part, int)
+        if inside:
             here.append(part)
             data = data[part]
     return tuple(here)

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 
 from ablate.design.yaml_scalar import plain_scalar, quoted
-from ablate.errors import BadInput, Problem, nearest
+from ablate.design.yaml_text import compose
+from ablate.errors import BadInput, Problem
 
 Loc = tuple[str | int, ...]
 """Where something stands in nested data: keys and list positions, outermost first."""
@@ -62,15 +63,7 @@ def read_yaml(path: str | Path) -> YamlSource:
             wrong inside a readable file is in ``problems`` instead, to be reported together with later findings.
     """
     name = str(path)
-    text = _read_text(Path(path))
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        raise BadInput(_malformed(name, error)) from None
-    except yaml.YAMLError as error:
-        raise BadInput(Problem(name, f"not YAML: {' '.join(str(error).split())}")) from None
-    except RecursionError:
-        raise BadInput(Problem(name, "nested too deeply to be read")) from None
+    root = compose(path)
     if root is None:
         raise BadInput(Problem(name, "the file is empty", advice="`ablate init` writes one to start from"))
     if not isinstance(root, yaml.MappingNode):
@@ -151,14 +144,17 @@ class _Reader:
             self._open.discard(id(node))
 
     def _scalar(self, node: yaml.ScalarNode, loc: Loc) -> Any:
+        line = node.start_mark.line + 1
         if node.tag != _implicit_tag(node):
-            line = node.start_mark.line + 1
             self._problem(line, loc, f"the tag {_short(node.tag)} is not understood", "remove it")
+        if any("\ud800" <= character <= "\udfff" for character in node.value):
+            self._problem(line, loc, "half of a character (a surrogate), which is no text", "write the whole character")
+            return ""
         if node.style is not None:
             return str(node.value)
         value, trap = plain_scalar(str(node.value), _implicit_tag(node))
         if trap is not None:
-            self._problem(node.start_mark.line + 1, loc, trap.found, trap.advice)
+            self._problem(line, loc, trap.found, trap.advice)
         return value
 
     def _problem(self, line: int, loc: Loc, found: str, advice: str) -> None:
@@ -179,44 +175,3 @@ def _implicit_tag(node: yaml.ScalarNode) -> str:
 
 def _short(tag: str) -> str:
     return tag.replace("tag:yaml.org,2002:", "!!")
-
-
-def _malformed(name: str, error: yaml.MarkedYAMLError) -> Problem:
-    mark = error.problem_mark or error.context_mark
-    where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
-    words = error.problem or "cannot be read"
-    context = f" {error.context}" if error.context else ""
-    if error.context_mark and mark and error.context_mark.line != mark.line:
-        context += f" that begins in line {error.context_mark.line + 1}"
-    advice = "indent with spaces, never with tabs" if "'\\t'" in words else "check indentation, quotes and colons there"
-    return Problem(where, f"not YAML: {words}{context}", advice=advice)
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        folder = path.parent
-        if not folder.is_dir():
-            raise BadInput(Problem(str(path), f"no such file: the folder {folder} does not exist")) from None
-        names = [entry.name for entry in folder.iterdir() if entry.is_file()]
-        close = nearest(path.name, names)
-        yamls = sorted(name for name in names if name.endswith((".yaml", ".yml")))[:8]
-        raise BadInput(
-            Problem(
-                str(path),
-                "no such file",
-                allowed=f"in {folder.resolve()}: {', '.join(yamls)}" if yamls and not close else "",
-                nearest=str(path.with_name(close)) if close else "",
-                advice="" if yamls or close else "`ablate init` writes a grid file to start from",
-            )
-        ) from None
-    except (IsADirectoryError, NotADirectoryError):
-        found = "a folder, not a file" if path.is_dir() else "no such file: a part of the path is a file, not a folder"
-        raise BadInput(Problem(str(path), found, "a grid file, such as grid.yaml")) from None
-    except UnicodeDecodeError as error:
-        raise BadInput(
-            Problem(str(path), f"not UTF-8 text: byte {error.start} is 0x{error.object[error.start]:02x}")
-        ) from None
-    except (OSError, ValueError) as error:
-        raise BadInput(Problem(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}")) from None
