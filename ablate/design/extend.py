@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import BaseModel
+
 from ablate.design.spec import Arm, Contrast, GridSpec, level_text
 from ablate.design.trial_spec import Scalar
 
@@ -24,8 +26,8 @@ def differences(old: GridSpec, new: GridSpec) -> list[str]:
     lines += _factors(old, new)
     lines += _arms(old, new)
     lines += _blocks("blocks", old.blocks, new.blocks)
-    for name in ("batches", "outcome"):
-        lines += _changes(name, _plain(getattr(old, name)), _plain(getattr(new, name)))
+    lines += _changes("batches", old.batches, new.batches)
+    lines += _changes("outcome", _plain(old.outcome), _plain(new.outcome))
     lines += _contrasts(old, new)
     if old.margin != new.margin:
         lines.append(f"margin: {old.margin or _text(None)} -> {new.margin or _text(None)}")
@@ -95,7 +97,7 @@ def _changes(where: str, old: Any, new: Any) -> Iterator[str]:
         yield f"{where}: {_text(old)} -> {_text(new)}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: BaseModel) -> dict[str, Any]:
     return value.model_dump(mode="json")
 
 
