@@ -91,9 +91,11 @@ def _find(module: str, name: str, search: Sequence[Path], path: str, depth: int)
             original = next(alias.name for alias in node.names if (alias.asname or alias.name) == name)
             return _find(target, original, search, path, depth + 1)
         case None:
-            things = sorted(key for key, value in defined.items() if isinstance(value, ast.ClassDef | ast.FunctionDef))
+            things = [key for key, value in defined.items() if isinstance(value, ast.ClassDef | ast.FunctionDef)]
+            things = [thing for thing in things if not thing.startswith("_")]
             found = f"{file} defines no {name}"
-            raise BadInput(Problem(where, found, ", ".join(things), nearest(name, things)))
+            allowed = ", ".join(things) or "none: it defines no class and no function"
+            raise BadInput(Problem(where, found, allowed, nearest(name, things)))
         case _:
             found = f"{name} is assigned or imported, so its settings cannot be read without running the file"
             raise BadInput(Problem(f"{file}:{node.lineno}", found, "a class or a function defined by name"))
