@@ -1,0 +1,119 @@
+"""Did both sides of a contrast start from the same weights, see the same batches and draw the same numbers?
+
+Compared are the hashes that each trial recorded before its arm's declared perturbation, which has a hash of its own: a
+declared perturbation is never taken for confounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.pairing import Match
+from analysis.trials import STREAMS
+
+CUMULATIVE = ("order_hash", "draw_hash")
+"""Hashes over all batches so far: comparable only between trials that ran equally many."""
+
+ORDER = STREAMS["order_hash"]
+CONTENTS = "batch contents"
+NAMES = (STREAMS["initial_hash"], STREAMS["data_hash"], ORDER, CONTENTS, STREAMS["draw_hash"])
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Hashes of one trial's watched batches, batch -> hash; order hashes cover all batches so far."""
+
+    order: Mapping[int, int]
+    content: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One random or data stream that differs between the two sides.
+
+    Attributes:
+        stream: its name in words.
+        blocks: blocks with a matched pair in which it differs, ascending.
+        batch: first watched batch where it differs in the first of those blocks; None when it is one hash a trial.
+    """
+
+    stream: str
+    blocks: tuple[int, ...]
+    batch: int | None
+
+    def __str__(self) -> str:
+        at = "" if self.batch is None else f", seen at batch {self.batch}"
+        more = f" and {len(self.blocks) - 1} more" if len(self.blocks) > 1 else ""
+        return f"{self.stream} (block {self.blocks[0]}{more}{at})"
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Comparison of a contrast's streams.
+
+    Attributes:
+        compared: names of the streams that at least one matched pair recorded on both sides.
+        missing: names of the others, about which nothing can be said.
+        mismatches: those that differ; empty if all that were compared are equal.
+    """
+
+    compared: tuple[str, ...]
+    missing: tuple[str, ...]
+    mismatches: tuple[Mismatch, ...]
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """One stream of one matched pair: whether it differs, and the first watched batch where it does."""
+
+    differs: bool
+    batch: int | None = None
+
+
+def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> Streams:
+    """Compare the streams of matched trials.
+
+    Args:
+        matches: matched pairs of trials; one that was never run is passed over.
+        hashes: by trial id, of the batches that were watched.
+
+    Returns:
+        Streams: in the order of ``NAMES``.
+    """
+    seen: dict[str, list[tuple[int, _Compared]]] = {name: [] for name in NAMES}
+    for match in matches:
+        for name, compared in _compare(match, hashes):
+            seen[name].append((match.block, compared))
+    mismatches = []
+    for name, found in seen.items():
+        unequal = [(block, compared.batch) for block, compared in found if compared.differs]
+        if unequal:
+            blocks = tuple(sorted({block for block, _ in unequal}))
+            mismatches.append(Mismatch(name, blocks, next(batch for block, batch in unequal if block == blocks[0])))
+    return Streams(
+        compared=tuple(name for name in NAMES if seen[name]),
+        missing=tuple(name for name in NAMES if not seen[name]),
+        mismatches=tuple(mismatches),
+    )
+
+
+def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Compared]]:
+    mine, theirs = match.reference, match.other
+    found = []
+    for column, name in STREAMS.items():
+        a, b = mine.hashes.get(column), theirs.hashes.get(column)
+        if a is not None and b is not None and (column not in CUMULATIVE or mine.batches == theirs.batches):
+            found.append((name, _Compared(a != b)))
+    if mine.trial_id in hashes and theirs.trial_id in hashes:
+        watched = hashes[mine.trial_id], hashes[theirs.trial_id]
+        found += [(ORDER, one) for one in _by_batch(watched[0].order, watched[1].order)]
+        found += [(CONTENTS, one) for one in _by_batch(watched[0].content, watched[1].content)]
+    # A batch is more than "somewhere in the trial": where both are known to differ, the batch comes first.
+    return sorted(found, key=lambda pair: pair[1].batch is None)
+
+
+def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[_Compared]:
+    common = a.keys() & b.keys()
+    first = min((batch for batch in common if a[batch] != b[batch]), default=None)
+    return [_Compared(first is not None, first)] if common else []

@@ -1,0 +1,131 @@
+"""Everything about one contrast, brought together: outcomes, hashes, guard, losses; and the verdict that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.design.spec import Contrast, Margin
+from analysis.confounding import Streams
+from analysis.controls import Control
+from analysis.divergence import Divergence
+from analysis.guard_findings import Coverage
+from analysis.headline import WORST_FIRST, Cause, Evidence, Headline, cause, headline
+from analysis.one_ulp import BeyondOneUlp
+from analysis.pairing import Pair, Pairing, Sides
+from analysis.sentence import Findings, sentence
+from analysis.size import Effect, Size, size
+
+
+@dataclass(frozen=True)
+class PairedContrast:
+    """A contrast and its matched trials.
+
+    Attributes:
+        contrast: as the grid resolved it.
+        sides: reference and other.
+        control: kind of control contrast; None for one of the study's own.
+        pairing: its matched trials and paired outcomes.
+    """
+
+    contrast: Contrast
+    sides: Sides
+    control: Control | None
+    pairing: Pairing
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Cause, size and headline of a contrast, with a sentence for people."""
+
+    cause: Cause
+    size: Size
+    headline: Headline
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ContrastReport:
+    """One contrast: other minus reference.
+
+    Attributes:
+        label: as the grid names it.
+        control: kind of control contrast, which stays outside the Holm family; None for a contrast of the study.
+        reference: the reference side in words.
+        other: the other side in words.
+        pairs: outcomes by block.
+        effect: gap, intervals, tests.
+        adjusted_p: Holm-adjusted p; for a control the plain p.
+        divergence: where the losses part.
+        streams: whether weights, data, order and draws agree; a factor's levels may differ by the factor's doing.
+        guard: what the saved-tensor guard saw on the reference's and on the other side.
+        beyond_one_ulp: gap minus the one-ulp control's; None without such a control.
+        verdict: cause, size, headline.
+    """
+
+    label: str
+    control: Control | None
+    reference: str
+    other: str
+    pairs: tuple[Pair, ...]
+    effect: Effect
+    adjusted_p: float | None
+    divergence: Divergence
+    streams: Streams
+    guard: tuple[Coverage, Coverage]
+    beyond_one_ulp: BeyondOneUlp | None
+    verdict: Verdict
+
+
+def report(
+    paired: PairedContrast,
+    effect: Effect,
+    adjusted_p: float | None,
+    divergence: Divergence,
+    streams: Streams,
+    guard: tuple[Coverage, Coverage],
+    beyond: BeyondOneUlp | None,
+    margin: Margin | None,
+) -> ContrastReport:
+    """Bring a contrast's evidence together and give its verdict.
+
+    Args:
+        paired: the contrast and its trials.
+        effect: its statistics.
+        adjusted_p: its Holm-adjusted p.
+        divergence: where its losses part.
+        streams: whether weights, data, order and draws agree. A difference confounds a contrast of arms; a factor's
+            level may change the model or the data by design, which is the treatment and no confounding.
+        guard: what the guard saw on either side.
+        beyond: comparison with a one-ulp control.
+        margin: equivalence margin.
+
+    Returns:
+        ContrastReport: with its verdict.
+    """
+    unwanted = streams.mismatches if paired.contrast.factor is None else ()
+    evidence = Evidence(unwanted, guard, divergence, bool((paired.pairing.gap == 0).all()))
+    why = cause(evidence)
+    how_large = size(evidence.bitwise_equal, adjusted_p, effect.equivalence.equivalent)
+    word = headline(why, how_large, beyond.excludes_zero if beyond else None)
+    findings = Findings(word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control)
+    reference, other = paired.sides.labels
+    return ContrastReport(
+        label=paired.contrast.label,
+        control=paired.control,
+        reference=reference,
+        other=other,
+        pairs=paired.pairing.pairs,
+        effect=effect,
+        adjusted_p=adjusted_p,
+        divergence=divergence,
+        streams=streams,
+        guard=guard,
+        beyond_one_ulp=beyond,
+        verdict=Verdict(why, how_large, word, sentence(findings)),
+    )
+
+
+def worst(contrasts: tuple[ContrastReport, ...]) -> ContrastReport | None:
+    """Return what a report opens with: the worst headline, the first of equals; a control if there is no other."""
+    own = [contrast for contrast in contrasts if contrast.control is None] or list(contrasts)
+    return min(own, key=lambda contrast: WORST_FIRST.index(contrast.verdict.headline), default=None)

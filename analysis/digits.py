@@ -1,0 +1,57 @@
+"""Numbers as a reader wants them: sensible digits, a sign on every gap, no NaN."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.bca import Interval
+
+NONE = "-"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return ``value`` with so many significant digits; a dash for None."""
+    return NONE if value is None else f"{_finite(value):.{digits}g}"
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """Return a gap with its sign; 0 without one."""
+    return NONE if value is None else ("0" if value == 0 else f"{_finite(value):+.{digits}g}")
+
+
+def percent(fraction: float | None, digits: int = 3) -> str:
+    """Return a fraction as a signed percentage, ``+92.1%``; large ones without an exponent."""
+    return NONE if fraction is None else f"{_percent(fraction, digits)}%"
+
+
+def interval(bounds: Interval, as_percent: bool = False) -> str:
+    """Return ``[low, high]``; a dash when there is none."""
+    if bounds.low is None or bounds.high is None:
+        return NONE
+    low, high = (_percent(end, 3) if as_percent else signed(end) for end in (bounds.low, bounds.high))
+    return f"[{low}, {high}]{'%' if as_percent else ''}"
+
+
+def p_value(p: float | None) -> str:
+    """Return a p value with two digits, ``< .0001`` below that, a dash for None."""
+    if p is None:
+        return NONE
+    return "< .0001" if p < 1e-4 else f"{p:.2g}".replace("0.", ".", 1)
+
+
+def plural(count: int, noun: str) -> str:
+    """Return ``1 block``, ``6 blocks``; ``2 batches``."""
+    ending = "es" if noun.endswith("ch") else "s"
+    return f"{count:,} {noun}" + ("" if count == 1 else ending)
+
+
+def _percent(fraction: float, digits: int) -> str:
+    value = _finite(fraction) * 100
+    if value == 0:
+        return "0"
+    return f"{value:+,.0f}" if abs(value) >= 10**digits else f"{value:+.{digits}g}"
+
+
+def _finite(value: float) -> float:
+    assert math.isfinite(value), "only finite numbers reach a table"
+    return value

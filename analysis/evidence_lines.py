@@ -1,0 +1,59 @@
+"""The evidence under one contrast's verdict, a line for each kind."""
+
+from __future__ import annotations
+
+from analysis.contrast import ContrastReport
+from analysis.digits import interval, percent, plural, signed
+from analysis.guard_findings import Coverage
+
+
+def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
+    """Return (kind, what was found) for each kind of evidence."""
+    lines = [("start and data", _streams(contrast))]
+    lines += [("saved tensors", _guard(side)) for side in contrast.guard]
+    lines.append(("losses", _losses(contrast)))
+    beyond = contrast.beyond_one_ulp
+    if beyond is not None:
+        less = f"the gap less that of ({beyond.control}) is {signed(beyond.difference)}"
+        shown = interval(beyond.interval) if beyond.interval.low is not None else f"({beyond.interval.method})"
+        words = "excludes 0: more than one ulp does" if beyond.excludes_zero else "does not exclude 0"
+        lines.append(("one ulp", f"{less} {shown}" + (f", {words}" if beyond.interval.low is not None else "")))
+    elif contrast.control is None:
+        lines.append(("one ulp", "no control arm: what rounding alone would do is not known"))
+    return lines
+
+
+def _streams(contrast: ContrastReport) -> str:
+    streams = contrast.streams
+    if streams.mismatches:
+        return "differ in " + "; ".join(str(mismatch) for mismatch in streams.mismatches)
+    if not streams.compared:
+        return "not known: no hashes were recorded on both sides"
+    missing = f"; not recorded: {', '.join(streams.missing)}" if streams.missing else ""
+    return f"equal on both sides, by hash: {', '.join(streams.compared)}{missing}"
+
+
+def _guard(side: Coverage) -> str:
+    if not side.batches:
+        return f"{side.label}: no batch was watched"
+    watched = plural(side.batches, "watched batch")
+    if side.fault is None:
+        return f"{side.label}: none overwritten, {plural(side.tensors, 'tensor')} checked in {watched}"
+    return f"{side.label}: overwritten in {side.fault.batches} of {watched}, {side.fault.per_batch} in the first"
+
+
+def _losses(contrast: ContrastReport) -> str:
+    parting = contrast.divergence
+    if not parting.pairs:
+        return "no pair of trials to compare"
+    if parting.earliest is None:
+        return f"equal bit by bit in {plural(parting.batches, 'batch')} of {plural(parting.pairs, 'pair')} of trials"
+    words = (
+        f"differ in {parting.differing} of {plural(parting.pairs, 'pair')} of trials, from batch {parting.earliest} on"
+    )
+    growth = [f"{percent(size, 2).lstrip('+')} {_later(offset)}" for offset, size in parting.growth]
+    return f"{words} (median {parting.median:g}); {', '.join(growth)}" if growth else words
+
+
+def _later(offset: int) -> str:
+    return "apart at first" if offset == 0 else f"{plural(offset, 'batch')} on"

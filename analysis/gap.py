@@ -1,0 +1,139 @@
+"""``ablate gap``: how large each contrast's gap is and what explains it so far, from a run's Parquet files alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from ablate.design.spec import GridSpec, Margin
+from ablate.record.reader import Run
+from analysis.arm_summary import summarise_arm
+from analysis.confounding import Hashes, Streams, compare_streams
+from analysis.contrast import ContrastReport, PairedContrast, report, worst
+from analysis.controls import all_contrasts, arm_control, contrast_control
+from analysis.divergence import Divergence, Parting, part, summarise
+from analysis.gap_notes import notes
+from analysis.gap_report import DroppedTrial, GapReport
+from analysis.guard_findings import AuditRow, Coverage, coverage
+from analysis.holm import holm
+from analysis.one_ulp import OneUlpControl, beyond_one_ulp
+from analysis.pairing import Sides, pair
+from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
+from analysis.size import effect
+
+
+def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
+    """Analyse a run.
+
+    Args:
+        run: the store; only its Parquet files are read.
+        seed: seed of every resampling; the same seed gives the same report, byte for byte.
+        margin: an equivalence margin given after the fact, which is labelled so; None takes the grid's.
+
+    Returns:
+        GapReport: also of a run that is still going on or has failed trials, which are named.
+
+    Raises:
+        BadInput: the outcome that the grid asks for was not recorded.
+    """
+    grid = run.grid
+    trials, recorded = read_trials(run)
+    outcomes = read_outcomes(run, trials, recorded)
+    paired = []
+    for contrast in all_contrasts(grid):
+        sides = Sides.of(contrast, grid)
+        control = contrast_control(contrast, grid)
+        paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides)))
+    contrasts = _contrasts(run, paired, margin or grid.margin, seed)
+    first = worst(contrasts)
+    return GapReport(
+        study=grid.study,
+        question=grid.question,
+        outcome=_outcome_words(grid),
+        margin=str(margin or grid.margin) + (" (post hoc)" if margin else "") if margin or grid.margin else None,
+        headline=first.verdict.sentence if first else "NOTHING TO COMPARE: the grid has one arm and no contrast.",
+        worst=first.label if first else None,
+        arms=tuple(summarise_arm(name, arm, trials, outcomes) for name, arm in grid.arms.items()),
+        contrasts=contrasts,
+        dropped=_dropped(paired),
+        notes=notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
+    )
+
+
+def _contrasts(
+    run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
+) -> tuple[ContrastReport, ...]:
+    divergences, streams = _compare_batches(run, paired)
+    audits = read_audits(run)
+    family = [index for index, one in enumerate(paired) if one.control is None]
+    effects = [effect(one.pairing, margin, len(family), seed) for one in paired]
+    adjusted = [one.test.p for one in effects]
+    for index, p in zip(family, holm([adjusted[i] for i in family]), strict=True):
+        adjusted[index] = p
+    controls = _one_ulp_controls(paired, run.grid)
+    return tuple(
+        report(
+            one,
+            effects[i],
+            adjusted[i],
+            divergences[i],
+            streams[i],
+            _guard(one, audits),
+            beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
+            margin,
+        )
+        for i, one in enumerate(paired)
+    )
+
+
+def _compare_batches(run: Run, paired: Sequence[PairedContrast]) -> tuple[list[Divergence], list[Streams]]:
+    """Read each block's losses and hashes once, and compare every contrast's pairs in it."""
+    partings: list[list[Parting]] = [[] for _ in paired]
+    hashes: dict[str, Hashes] = {}
+    for block in run.grid.blocks:
+        traces, here = read_block(run, block)
+        hashes.update(here)
+        for found, one in zip(partings, paired, strict=True):
+            for match in one.pairing.matches:
+                mine, theirs = traces.get(match.reference.trial_id), traces.get(match.other.trial_id)
+                if match.block == block and mine is not None and theirs is not None:
+                    found.append(part(block, mine, theirs))
+    divergences = [summarise(found, len(one.pairing.matches)) for found, one in zip(partings, paired, strict=True)]
+    return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired]
+
+
+def _guard(one: PairedContrast, audits: Sequence[AuditRow]) -> tuple[Coverage, Coverage]:
+    reference, other = one.sides.labels
+    return (
+        coverage(reference, (match.reference.trial_id for match in one.pairing.matches), audits),
+        coverage(other, (match.other.trial_id for match in one.pairing.matches), audits),
+    )
+
+
+def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:
+    """Return the contrasts of a one-ulp arm with the very arm it repeats."""
+    controls = []
+    for one in paired:
+        original, perturbed = one.contrast.arms or ("", "")
+        if one.control == "one-ulp" and grid.arms[perturbed].repeat == original:
+            assert arm_control(grid.arms[perturbed]) == "one-ulp", "a repeat of a plain arm is the control here"
+            controls.append(OneUlpControl(one.contrast.label, original, one.pairing))
+    return controls
+
+
+def _dropped(paired: Sequence[PairedContrast]) -> tuple[DroppedTrial, ...]:
+    """Merge what the contrasts left out; a control that runs on fewer blocks by plan leaves nothing out."""
+    labels: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for one in paired:
+        for dropped in one.pairing.dropped:
+            if one.control is None or not dropped.reason.startswith("no partner"):
+                key = (dropped.trial.trial_id, str(dropped.trial), dropped.reason)
+                labels[key].append(one.contrast.label)
+    return tuple(DroppedTrial(*key, tuple(where)) for key, where in labels.items())
+
+
+def _outcome_words(grid: GridSpec) -> str:
+    if grid.outcome.evaluate is not None:
+        return f"{grid.outcome.evaluate} on held-out data, after batch {grid.batches - 1}"
+    last = min(grid.outcome.last, grid.batches)
+    return f"mean {grid.outcome.metric} over the last {last} of {grid.batches} batches"

@@ -1,0 +1,60 @@
+"""What ``ablate gap`` says, as frozen values: the table prints them and ``--json`` writes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+
+from analysis.arm_summary import ArmSummary
+from analysis.contrast import ContrastReport
+
+
+@dataclass(frozen=True)
+class DroppedTrial:
+    """A trial that some contrasts had to leave out.
+
+    Attributes:
+        trial_id: its id.
+        trial: arm, factors and block in words.
+        reason: why.
+        contrasts: labels of those contrasts.
+    """
+
+    trial_id: str
+    trial: str
+    reason: str
+    contrasts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GapReport:
+    """Everything ``ablate gap`` says about a run.
+
+    Attributes:
+        study: its name.
+        question: what it asks.
+        outcome: what is compared, in words.
+        margin: the equivalence margin in words; None without one.
+        headline: sentence of the worst contrast, or why there is none.
+        worst: label of that contrast; None without one.
+        arms: in the grid's order.
+        contrasts: the study's first, then the controls'.
+        dropped: trials left out, with reasons.
+        notes: what a reader must know to read the numbers right.
+    """
+
+    study: str
+    question: str
+    outcome: str
+    margin: str | None
+    headline: str
+    worst: str | None
+    arms: tuple[ArmSummary, ...]
+    contrasts: tuple[ContrastReport, ...]
+    dropped: tuple[DroppedTrial, ...]
+    notes: tuple[str, ...]
+
+    def to_json(self) -> str:
+        """Return the report as JSON text; a number that is not finite would be refused."""
+        return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False, ensure_ascii=False)

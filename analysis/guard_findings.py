@@ -1,0 +1,124 @@
+"""What the saved-tensor guard saw on each side of a contrast, and what it covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+SAVED = "saved_tensors"
+DRAWS = "undeclared_draws"
+FAULTS = ("overwritten", "refused")
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One row of ``audits``, the columns that are read here.
+
+    Attributes:
+        trial_id: trial it belongs to.
+        arm: that trial's arm.
+        block: that trial's block.
+        batch_index: batch that was watched.
+        check: ``saved_tensors`` or ``undeclared_draws``.
+        verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn.
+        count: tensors checked (clean), overwritten, or numbers drawn.
+        shape: shape of the tensor.
+        near: parameter or module nearby, or the name of the draw.
+        source: user's source line, ``file.py:12``.
+    """
+
+    trial_id: str
+    arm: str
+    block: int
+    batch_index: int
+    check: str
+    verdict: str
+    count: int
+    shape: tuple[int, ...] = ()
+    near: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A tensor that changed between forward and backward: the first one seen, and how common it is.
+
+    Attributes:
+        arms: arms it was seen in, sorted.
+        batch: first batch it was seen at.
+        shape: the tensor's shape.
+        near: parameter or module nearby; may be empty.
+        source: user's source line that saved it; may be empty.
+        per_batch: tensors overwritten in that batch of that trial.
+        batches: watched batches with such a tensor, over all trials.
+        refused: whether torch's own version check stopped it, so that no wrong gradient was used.
+    """
+
+    arms: tuple[str, ...]
+    batch: int
+    shape: tuple[int, ...]
+    near: str
+    source: str
+    per_batch: int
+    batches: int
+    refused: bool
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What the guard looked at on one side of a contrast.
+
+    Attributes:
+        label: the side.
+        batches: batches watched, over all trials.
+        tensors: saved tensors checked, over all batches.
+        fault: what it found; None if nothing.
+        draws: names of random draws made outside ``ctx.draw``, sorted.
+    """
+
+    label: str
+    batches: int
+    tensors: int
+    fault: Fault | None
+    draws: tuple[str, ...]
+
+
+def coverage(label: str, trial_ids: Iterable[str], audits: Iterable[AuditRow]) -> Coverage:
+    """Sum up what the guard saw in the trials of one side.
+
+    Args:
+        label: the side's name.
+        trial_ids: its trials.
+        audits: rows of any trials.
+
+    Returns:
+        Coverage: nothing watched is 0 batches, which is not the same as nothing found.
+    """
+    mine = set(trial_ids)
+    rows = [row for row in audits if row.trial_id in mine]
+    saved = [row for row in rows if row.check == SAVED]
+    drawn = {row.near or row.source or "unnamed" for row in rows if row.check == DRAWS and row.verdict == "drawn"}
+    return Coverage(
+        label=label,
+        batches=len({(row.trial_id, row.batch_index) for row in saved}),
+        tensors=sum(row.count for row in saved),
+        fault=_fault([row for row in saved if row.verdict in FAULTS]),
+        draws=tuple(sorted(drawn)),
+    )
+
+
+def _fault(rows: Sequence[AuditRow]) -> Fault | None:
+    if not rows:
+        return None
+    first = min(rows, key=lambda row: (row.batch_index, row.block, row.trial_id))
+    here = [row for row in rows if (row.trial_id, row.batch_index) == (first.trial_id, first.batch_index)]
+    return Fault(
+        arms=tuple(sorted({row.arm for row in rows})),
+        batch=first.batch_index,
+        shape=first.shape,
+        near=first.near,
+        source=first.source,
+        per_batch=sum(row.count for row in here),
+        batches=len({(row.trial_id, row.batch_index) for row in rows}),
+        refused=all(row.verdict == "refused" for row in rows),
+    )

@@ -1,0 +1,180 @@
+"""Pairs the two sides of a contrast: within a block, and within it only trials that match in everything else."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ablate.design.spec import Contrast, GridSpec, level_text
+from ablate.design.trial_spec import Scalar
+from analysis.outcomes import Outcome
+from analysis.trials import Trial
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Cell = tuple[tuple[str, Scalar], ...]
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The two sides of a contrast: other minus reference.
+
+    Attributes:
+        contrast: as the grid resolved it.
+        arms: arms that take part; a factor contrast leaves control arms out.
+    """
+
+    contrast: Contrast
+    arms: frozenset[str]
+
+    @classmethod
+    def of(cls, contrast: Contrast, grid: GridSpec) -> Sides:
+        """Return the sides of one of the grid's contrasts."""
+        plain = frozenset(name for name, arm in grid.arms.items() if not arm.control)
+        return cls(contrast, frozenset(contrast.arms) if contrast.arms else plain)
+
+    @property
+    def column(self) -> str:
+        """The column whose levels are compared: ``arm`` or a factor's name."""
+        return self.contrast.factor or "arm"
+
+    @property
+    def levels(self) -> tuple[Scalar, Scalar]:
+        """The levels of reference and other."""
+        return self.contrast.arms or self.contrast.levels or ("", "")
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """What reference and other are called: ``arm NAME``, or ``FACTOR = LEVEL``."""
+        link = f"{self.contrast.factor} =" if self.contrast.factor else "arm"
+        reference, other = (f"{link} {level_text(level)}" for level in self.levels)
+        return reference, other
+
+
+@dataclass(frozen=True)
+class Match:
+    """Two trials of one block that differ in the contrast's column only, whatever came of them."""
+
+    block: int
+    reference: Trial
+    other: Trial
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One block's two outcomes, each the mean over ``cells`` matched trials."""
+
+    block: int
+    reference: float
+    other: float
+    cells: int
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A trial that a contrast had to leave out."""
+
+    trial: Trial
+    reason: str
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Everything a contrast rests on, blocks ascending.
+
+    Attributes:
+        matches: every matched pair of planned trials.
+        pairs: one per block with at least one match that has both outcomes.
+        dropped: each trial of either side that did not enter ``pairs``, with the reason.
+    """
+
+    matches: tuple[Match, ...]
+    pairs: tuple[Pair, ...]
+    dropped: tuple[Dropped, ...]
+
+    @property
+    def reference(self) -> Array:
+        """Outcomes of the reference, shape (blocks,)."""
+        return np.array([pair.reference for pair in self.pairs], dtype=np.float64)
+
+    @property
+    def other(self) -> Array:
+        """Outcomes of the other side, shape (blocks,)."""
+        return np.array([pair.other for pair in self.pairs], dtype=np.float64)
+
+    @property
+    def gap(self) -> Array:
+        """Other minus reference, shape (blocks,)."""
+        return self.other - self.reference
+
+
+def pair(trials: Iterable[Trial], outcomes: Mapping[str, Outcome], sides: Sides) -> Pairing:
+    """Pair the trials of both sides by block and cell.
+
+    A cell is the levels of everything but the contrast's column. A block's value is the mean over its cells that have
+    an outcome on both sides, so a trial lost on one side takes its partner with it and never tilts the gap.
+
+    Args:
+        trials: all planned trials of the study.
+        outcomes: by trial id.
+        sides: what to compare.
+
+    Returns:
+        Pairing: nothing left out without a reason in ``dropped``.
+    """
+    reference: dict[tuple[int, Cell], Trial] = {}
+    other: dict[tuple[int, Cell], Trial] = {}
+    for trial in trials:
+        if trial.arm in sides.arms and all(trial.level(name) == level for name, level in sides.contrast.where.items()):
+            for level, side in zip(sides.levels, (reference, other), strict=True):
+                if trial.level(sides.column) == level:
+                    side[trial.block, _cell(trial, sides.column)] = trial
+    matches = tuple(Match(key[0], reference[key], other[key]) for key in sorted(reference, key=_order) if key in other)
+    kept = [match for match in matches if not _reasons(match, outcomes)]
+    by_block: dict[int, list[Match]] = defaultdict(list)
+    for match in kept:
+        by_block[match.block].append(match)
+    lost = [dropped for match in matches for dropped in _reasons(match, outcomes)]
+    lost += [
+        Dropped(trial, f"no partner: {label} is not planned for this block and cell")
+        for mine, theirs, label in ((reference, other, sides.labels[1]), (other, reference, sides.labels[0]))
+        for key, trial in mine.items()
+        if key not in theirs
+    ]
+    pairs = tuple(_average(block, members, outcomes) for block, members in sorted(by_block.items()))
+    return Pairing(matches, pairs, tuple(sorted(lost, key=lambda d: (d.trial.block, str(d.trial)))))
+
+
+def _cell(trial: Trial, column: str) -> Cell:
+    arm: Cell = () if column == "arm" else (("arm", trial.arm),)
+    return arm + tuple((name, level) for name, level in trial.factors if name != column)
+
+
+def _order(key: tuple[int, Cell]) -> tuple[int, str]:
+    return key[0], str(key[1])
+
+
+def _reasons(match: Match, outcomes: Mapping[str, Outcome]) -> list[Dropped]:
+    """Return why a match has no gap: a trial has no outcome, and its partner goes with it; empty if both have one."""
+    mine, theirs = outcomes[match.reference.trial_id], outcomes[match.other.trial_id]
+    if not mine.reason and not theirs.reason:
+        return []
+    return [
+        Dropped(match.reference, mine.reason or f"its partner, {match.other}, has no outcome"),
+        Dropped(match.other, theirs.reason or f"its partner, {match.reference}, has no outcome"),
+    ]
+
+
+def _average(block: int, matches: list[Match], outcomes: Mapping[str, Outcome]) -> Pair:
+    reference = [_value(outcomes[match.reference.trial_id]) for match in matches]
+    other = [_value(outcomes[match.other.trial_id]) for match in matches]
+    return Pair(block, math.fsum(reference) / len(matches), math.fsum(other) / len(matches), len(matches))
+
+
+def _value(outcome: Outcome) -> float:
+    assert outcome.value is not None, "kept matches have both outcomes"
+    return outcome.value

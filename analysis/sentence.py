@@ -1,0 +1,163 @@
+"""The verdict of a contrast as sentences for people: what was found, and what the outcome shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ablate.design.spec import Margin
+from analysis.bca import FEWEST
+from analysis.controls import Control
+from analysis.digits import interval, number, p_value, percent, plural, signed
+from analysis.guard_findings import Coverage, Fault
+from analysis.headline import Cause, Evidence, Headline
+from analysis.one_ulp import BeyondOneUlp
+from analysis.size import Effect, Size
+
+NOT_AUDITED = "Cause UNKNOWN: gradients were not compared with a float64 reference."
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Everything a verdict is put into words from.
+
+    Attributes:
+        headline: the one word.
+        cause: why the sides differ.
+        size: how large the gap is, in a word.
+        evidence: what the cause rests on.
+        effect: statistics of the outcome.
+        adjusted_p: Holm-adjusted p; for a control the plain p.
+        margin: equivalence margin.
+        beyond: comparison with a one-ulp control; None without one.
+        control: kind of control, if the contrast is one.
+    """
+
+    headline: Headline
+    cause: Cause
+    size: Size
+    evidence: Evidence
+    effect: Effect
+    adjusted_p: float | None
+    margin: Margin | None
+    beyond: BeyondOneUlp | None
+    control: Control | None
+
+
+def sentence(found: Findings) -> str:
+    """Return ``HEADLINE: ...`` in full sentences."""
+    parting = found.evidence.divergence
+    if found.cause == "CONFOUNDED":
+        streams = "; ".join(str(mismatch) for mismatch in found.evidence.mismatches)
+        body = f"the two sides differ before arithmetic could, in {streams}. No gap can be blamed on the arm."
+        if any(side.fault for side in found.evidence.guard):
+            body += f" Besides, {_fault(found.evidence.guard)}"
+    elif found.cause == "BUG":
+        body = f"{_fault(found.evidence.guard)} {_consequence(found)}"
+    elif found.control is not None:
+        return f"{found.control} control: {_control(found)}"
+    elif found.cause == "BITWISE EQUAL":
+        batches, pairs = plural(parting.batches, "batch"), plural(parting.pairs, "pair")
+        body = f"every recorded loss is equal bit by bit ({batches} in {pairs} of trials); no test is needed."
+    else:
+        body = f"{_outcome(found)} {NOT_AUDITED}"
+    return f"{found.headline}: {body}"
+
+
+def gap_words(effect: Effect) -> str:
+    """Return gap and interval, in percent where that means something: ``+92.1% [+75.6, +109]% over 6 blocks``."""
+    if effect.gap is None:
+        return "unknown"
+    relative = effect.relative is not None
+    value = percent(effect.relative) if relative else signed(effect.gap)
+    bounds = effect.relative_interval if relative else effect.gap_interval
+    shown = "" if bounds.low is None else f" {interval(bounds, as_percent=relative)}"
+    return f"{value}{shown} over {plural(effect.n, 'block')}"
+
+
+def _fault(guard: tuple[Coverage, Coverage]) -> str:
+    reference, other = guard
+    side, peer = (other, reference) if other.fault else (reference, other)
+    fault = side.fault
+    assert fault is not None, "called for a contrast with a fault"
+    where = f"in arm {', '.join(fault.arms)} at batch {fault.batch}"
+    stopped = " (torch refused to go on)" if fault.refused else ""
+    text = f"this tensor was overwritten between forward and backward: {_tensor(fault)}, {where}"
+    text += f" ({plural(fault.per_batch, 'tensor')} a batch){stopped}"
+    if peer.fault:
+        return f"{text}; it happens on both sides."
+    if not peer.batches:
+        return f"{text}; {peer.label}: not watched."
+    return f"{text}; {peer.label}: none in {plural(peer.tensors, 'tensor')} checked."
+
+
+def _control(found: Findings) -> str:
+    parting = found.evidence.divergence
+    if found.cause == "BITWISE EQUAL":
+        same = "as the same arm run twice should be" if found.control == "A/A" else "so one ulp was rounded away"
+        return (
+            f"bitwise equal, {same} ({plural(parting.batches, 'batch')} in {plural(parting.pairs, 'pair')} of trials)."
+        )
+    if found.effect.gap is None:
+        return "no block has an outcome on both sides."
+    moved = f"moves the outcome by {gap_words(found.effect)}"
+    if found.control == "one-ulp":
+        return f"one ulp in the initial weights {moved}."
+    return f"the same arm run twice does not repeat: its losses differ from batch {parting.earliest} on, which {moved}."
+
+
+def _tensor(fault: Fault) -> str:
+    saved = f", saved at {fault.source}" if fault.source else ""
+    return f"{fault.near or 'a tensor'} of shape {fault.shape}{saved}"
+
+
+def _consequence(found: Findings) -> str:
+    if found.effect.gap is None:
+        return "No block has an outcome on both sides."
+    if found.size in ("DIFFERENT", "DIFFERENT BUT NEGLIGIBLE"):
+        return f"The outcome's gap is {gap_words(found.effect)} (p = {p_value(found.adjusted_p)})."
+    if found.size == "EQUAL":
+        return "The outcomes are equal, the fault is there all the same."
+    return f"The outcome shows no sure gap ({gap_words(found.effect)}); the fault is there all the same."
+
+
+def _outcome(found: Findings) -> str:
+    effect, margin = found.effect, found.margin
+    if effect.gap is None:
+        return "no block has an outcome on both sides, so there is nothing to compare."
+    words = f"the outcome's gap is {gap_words(effect)}"
+    within = f"within {margin} (TOST p = {p_value(effect.equivalence.p)})"
+    if found.size == "DIFFERENT":
+        return f"{words} (p = {p_value(found.adjusted_p)}).{_beyond(found)}"
+    if found.size == "DIFFERENT BUT NEGLIGIBLE":
+        return f"{words}, a difference (p = {p_value(found.adjusted_p)}) but {within}."
+    if found.size == "EQUIVALENT":
+        return f"{words}, {within}."
+    return f"{words}; no difference is shown (p = {p_value(found.adjusted_p)}){_no_equivalence(effect, margin)}"
+
+
+def _beyond(found: Findings) -> str:
+    """Say what the one-ulp control adds to a difference; a control contrast is not held against another."""
+    beyond = found.beyond
+    if found.control is not None:
+        return ""
+    if beyond is None:
+        return " Whether one ulp would do as much is unknown: add a control arm with `repeat` and `perturb: one-ulp`."
+    if beyond.interval.low is None:
+        return (
+            f" The one-ulp control shares {plural(beyond.n, 'block')} with it; at least {FEWEST} are needed to compare."
+        )
+    less = f"less the one-ulp control's it is {signed(beyond.difference)} {interval(beyond.interval)}"
+    return f" {less.capitalize()}, {'which excludes 0' if beyond.excludes_zero else 'no more than one ulp does'}."
+
+
+def _no_equivalence(effect: Effect, margin: Margin | None) -> str:
+    blocks = effect.blocks_for_difference
+    enough = f" About {number(blocks, 6)} blocks would show a gap like this one." if blocks else ""
+    if margin is None:
+        return f", and without a margin no equivalence is claimed.{enough}"
+    if effect.equivalence.p is None:
+        return f", and equivalence could not be tested ({effect.equivalence.method}).{enough}"
+    needed = effect.blocks_for_equivalence
+    if needed:
+        enough = f" About {number(max(needed, effect.n + 1), 6)} blocks would show it if the true gap is 0."
+    return f", nor equivalence within {margin} (TOST p = {p_value(effect.equivalence.p)}).{enough}"

@@ -1,0 +1,145 @@
+"""Synthetic runs written through the real store; a function says what each trial records."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablate.design.cross import trials
+from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
+from ablate.design.trial_spec import GuardPlan, Numerics, TrialSpec
+from ablate.record.reader import Run
+from ablate.record.recorder import Recorder
+from ablate.record.store import Store
+
+BATCHES = 60
+LAST = 20
+
+
+def arm(blocks: int = 6, repeat: str | None = None, perturb: str | None = None, **settings: Any) -> Arm:
+    """Return an arm on the first ``blocks`` blocks."""
+    numerics = Numerics(perturb=perturb)
+    return Arm(numerics=numerics, settings=settings, resources={"CPU": 1.0}, blocks=tuple(range(blocks)), repeat=repeat)
+
+
+def grid(
+    arms: Mapping[str, Arm],
+    contrasts: tuple[Contrast, ...] | None = None,
+    factors: Mapping[str, tuple[Any, ...]] | None = None,
+    margin: Margin | None = None,
+    outcome: Outcome | None = None,
+    batches: int = BATCHES,
+) -> GridSpec:
+    """Return a resolved grid; by default the first arm is compared with every other that is no control."""
+    plain = [name for name, one in arms.items() if not one.control]
+    return GridSpec(
+        study="synthetic",
+        question="Does the machinery tell right from wrong?",
+        trainable="nowhere:Nothing",
+        settings={},
+        factors=dict(factors or {}),
+        arms=dict(arms),
+        blocks=tuple(sorted({block for one in arms.values() for block in one.blocks})),
+        batches=batches,
+        outcome=outcome or Outcome(last=LAST),
+        contrasts=tuple(Contrast(arms=(plain[0], name)) for name in plain[1:]) if contrasts is None else contrasts,
+        margin=margin,
+        guard=GuardPlan(),
+    )
+
+
+@dataclass
+class Told:
+    """What one trial records.
+
+    Attributes:
+        losses: one per batch; shorter than the trial for one that stopped early.
+        status: how it ended; None leaves the trial out of the store.
+        audits: rows of ``audits``.
+        hashes: columns of ``trials`` that prove the pairing.
+        content: batch -> content hash.
+        evaluate: held-out outcomes.
+        metrics: further columns, one value per batch.
+        error: of a failed trial.
+    """
+
+    losses: np.ndarray
+    status: str | None = "done"
+    audits: list[dict[str, Any]] = field(default_factory=list)
+    hashes: dict[str, str | None] = field(default_factory=dict)
+    content: dict[int, int] = field(default_factory=dict)
+    evaluate: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, np.ndarray] = field(default_factory=dict)
+    error: str = ""
+
+
+def generator(*key: object) -> np.random.Generator:
+    """Return a generator seeded by ``key``."""
+    return np.random.default_rng(zlib.crc32(repr(key).encode()))
+
+
+def block_losses(block: int, batches: int = BATCHES, scale: float = 1.0) -> np.ndarray:
+    """Return a falling loss curve with the block's own level; equal for every arm."""
+    draws = generator("block", block)
+    level = 0.1 + 0.02 * draws.random()
+    return scale * level * (1 + np.exp(-np.arange(batches) / 10)) * (1 + 0.05 * draws.standard_normal(batches))
+
+
+def clean(batch: int, count: int = 100) -> dict[str, Any]:
+    """Return the audit row of a watched batch without findings."""
+    return {"batch_index": batch, "check": "saved_tensors", "verdict": "clean", "count": count}
+
+
+def overwritten(batch: int, count: int = 19) -> list[dict[str, Any]]:
+    """Return the audit rows of a watched batch with an overwritten tensor."""
+    return [
+        {
+            "batch_index": batch,
+            "check": "saved_tensors",
+            "verdict": "overwritten",
+            "count": count,
+            "shape": [1, 3, 16, 24],
+            "dtype": "float32",
+            "version_moved": False,
+            "near": "target",
+            "source": "somewhere/model.py:123",
+        },
+    ]
+
+
+def write_run(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], Told]) -> Run:
+    """Write a study through the real recorder and store, and open it for reading."""
+    with Store.open(root, spec, b"study: synthetic\n") as store:
+        for trial in trials(spec):
+            told = tell(trial)
+            if told.status is None:
+                continue
+            with Recorder(store.paths, trial, 1) as recorder:
+                for batch, loss in enumerate(told.losses):
+                    metrics = {name: float(values[batch]) for name, values in told.metrics.items()}
+                    watched = spec.guard.covers(batch)
+                    order = zlib.crc32(repr((trial.block, batch)).encode()) if watched else None
+                    content = told.content.get(batch, order) if watched else None
+                    recorder.record(batch, float(loss), 0.001, metrics, order, content)
+                for row in told.audits:
+                    recorder.audit(**row)
+                if told.status == "failed":
+                    recorder.close()
+                    store.fail(trial, 1, "code", told.error)
+                    continue
+                same = {
+                    "initial_hash": f"weights{trial.block}",
+                    "data_hash": "data",
+                    "draw_hash": f"draws{trial.block}",
+                    "order_hash": f"order{trial.block}",
+                    "source_hash": "code",
+                    "host": "here",
+                }
+                recorder.finish(told.status, evaluate=told.evaluate, **{**same, **told.hashes})
+            store.absorb(trial.trial_id, 1)
+    return Run(root)
