@@ -45,6 +45,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from ablate.audit.checksum import PLAIN, checksum, dense_bytes, digest, unseen
 from ablate.audit.nearby import Place, here, near, source
+from ablate.audit.role import Role, role
 
 EXACT = 65536
 """Bytes up to which hashing costs less than the bookkeeping that would avoid it."""
@@ -83,9 +84,11 @@ class _Region:
         "changed",
         "checked",
         "checksum",
+        "kind",
         "length",
         "original",
         "probe",
+        "replaced",
         "reported",
         "tensor",
         "version",
@@ -97,9 +100,11 @@ class _Region:
         self.length = length
         self.original = original
         self.checksum: int | None = None
+        self.kind: type[Tensor] | None = None
         self.probe = 0
         self.checked = -1
         self.changed = False
+        self.replaced = False
         self.reported = False
 
 
@@ -198,7 +203,7 @@ class SavedTensorGuard:
         if kind is nn.Parameter:
             self._last_parameter = id(t)
         region = self._region(t, kind)
-        return _Saved(region, here(2), self._last_parameter, self._batch_index)
+        return _Saved(region, here(), self._last_parameter, self._batch_index)
 
     def _region(self, t: Tensor, kind: type) -> _Region:
         if kind not in PLAIN:
@@ -210,8 +215,8 @@ class SavedTensorGuard:
         length = dense_bytes(t)
         leaf = t.is_leaf
         if length <= EXACT or (leaf and kind is not nn.Parameter):
-            region = _Region(t.detach(), t._version, length, weakref.ref(t) if leaf else None)
-            region.checksum = digest(t.data_ptr(), length) if length else checksum(region.tensor)
+            region = _Region(t.detach(), t._version, length, weakref.ref(t) if leaf and _is_strided(t) else None)
+            region.checksum = digest(t.data_ptr(), length) if length else self._slow_checksum(region.tensor)
             return region
         address, version = t.data_ptr(), t._version
         middle = digest(address + length // 2, PROBE)
@@ -226,16 +231,24 @@ class SavedTensorGuard:
         return region
 
     def _unusual_region(self, t: Tensor) -> _Region:
-        """A subclass keeps its type, and its own torch functions are not called."""
+        """A subclass is watched as a plain tensor, without calling its torch functions, and given back as itself."""
         kind = type(t)
-        reason = unseen(t)
-        if reason:
-            self.unseen[reason] += 1
-            return _Region(t.detach(), t._version, 0, None)
         with torch._C.DisableTorchFunctionSubclass():
-            region = _Region(t.detach().as_subclass(kind), t._version, 0, None)
-            region.checksum = checksum(region.tensor)
+            reason = unseen(t)
+            if reason:
+                self.unseen[reason] += 1
+                return _Region(t.detach(), t._version, 0, None)
+            region = _Region(t.detach(), t._version, 0, None)
+        region.kind = kind
+        region.checksum = self._slow_checksum(region.tensor)
         return region
+
+    def _slow_checksum(self, t: Tensor) -> int | None:
+        try:
+            return checksum(t)
+        except (RuntimeError, NotImplementedError) as problem:  # a layout this torch cannot take apart
+            self.unseen[f"{t.layout}: {str(problem).splitlines()[0]}"] += 1
+            return None
 
     def _unpack(self, saved: _Saved) -> Tensor:
         """Called by autograd when backward needs a saved tensor.
@@ -255,15 +268,14 @@ class SavedTensorGuard:
         if region.tensor._version != region.version:
             raise self._refusal(saved)
         if region.checksum is None:
-            return region.tensor
+            return region.tensor if region.kind is None else region.tensor.as_subclass(region.kind)
         self.tensors_checked += 1
         if region.checked != self._clock or region.length <= EXACT:
             region.checked = self._clock
             self._compare(region)
         if region.changed and not region.reported:
-            region.reported = True
-            self.findings.append(self._finding(saved, moved=False))
-        return region.tensor
+            self._report(saved)
+        return region.tensor if region.kind is None else region.tensor.as_subclass(region.kind)
 
     def _compare(self, region: _Region) -> None:
         """Hash again. A leaf whose ``.data`` was replaced is used with its new contents, as torch does."""
@@ -271,19 +283,50 @@ class SavedTensorGuard:
         if original is not None and original.data_ptr() != region.tensor.data_ptr():
             region.tensor = original.detach()
             region.length = dense_bytes(region.tensor)
+            region.replaced = True
         length = region.length
         now = digest(region.tensor.data_ptr(), length) if length else checksum(region.tensor)
         region.changed = now != region.checksum
 
-    def _finding(self, saved: _Saved, moved: bool) -> Overwritten:
-        t = saved.region.tensor
-        if moved:
-            detail = f"changed in place: version {t._version}, saved at version {saved.region.version}"
-        else:
-            detail = (
-                "contents changed between forward and backward, and torch's version counter did not see it "
-                "(a write through NumPy, .data or another library)"
+    def _report(self, saved: _Saved) -> None:
+        use = role(saved)
+        if use.written_by_itself:
+            return
+        saved.region.reported = True
+        how = "its .data was replaced" if saved.region.replaced else "a write through NumPy, .data or another library"
+        self.findings.append(
+            self._finding(
+                saved,
+                use,
+                f"contents changed between forward and backward, unseen by torch's version counter ({how})",
+                moved=False,
             )
+        )
+
+    def _refusal(self, saved: _Saved) -> RuntimeError:
+        region = saved.region
+        t = region.tensor
+        finding = self._finding(
+            saved, role(saved), f"changed in place: at version {t._version}, saved at {region.version}", moved=True
+        )
+        if not region.reported:
+            region.reported = True
+            self.findings.append(finding)
+        where = "; ".join(word for word in (finding.near, finding.source) if word)
+        return RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace operation: "
+            f"[{t.type()} {list(t.shape)}] is at version {t._version}; expected version {region.version} instead. "
+            f"It was saved in batch {saved.batch_index}" + (f" ({where})." if where else ".")
+        )
+
+    def _finding(self, saved: _Saved, use: Role, what: str, moved: bool) -> Overwritten:
+        t = saved.region.tensor
+        needed = f"; needed by {use.operation}" if use.operation else ""
+        if use.name:
+            needed += f" as {use.name}"
+        given = (
+            "" if saved.region.original is None else "; not computed in the forward pass (data, target or parameter)"
+        )
         return Overwritten(
             batch_index=saved.batch_index,
             shape=tuple(t.shape),
@@ -291,23 +334,13 @@ class SavedTensorGuard:
             version_moved=moved,
             near=near(t, saved.place, saved.last_parameter, self._model),
             source=source(saved.place),
-            detail=detail,
-        )
-
-    def _refusal(self, saved: _Saved) -> RuntimeError:
-        finding = self._finding(saved, moved=True)
-        if not saved.region.reported:
-            saved.region.reported = True
-            self.findings.append(finding)
-        t = saved.region.tensor
-        where = "; ".join(word for word in (finding.near, finding.source) if word)
-        return RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{t.type()} {list(t.shape)}] is at version {t._version}; "
-            f"expected version {saved.region.version} instead. "
-            f"It was saved in batch {saved.batch_index}" + (f" ({where})." if where else ".")
+            detail=what + needed + given,
         )
 
 
 def _same_layout(a: Tensor, b: Tensor) -> bool:
     return a.dtype is b.dtype and a.shape == b.shape and a.stride() == b.stride()
+
+
+def _is_strided(t: Tensor) -> bool:
+    return t.layout is torch.strided

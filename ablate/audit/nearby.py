@@ -49,13 +49,13 @@ class Place(NamedTuple):
     module_class: str
 
 
-def here(depth: int) -> Place:
-    """Return the first place outside torch, ablate and the standard library, ``depth`` frames up.
+def here() -> Place:
+    """Return the first place above the caller that is outside torch, ablate and the standard library.
 
     The innermost module is looked for up to eight frames above that place. A module is noted by its identity, never
     by a reference: a module that keeps a tensor with its graph would then keep itself alive for ever.
     """
-    frame = sys._getframe(depth)
+    frame = sys._getframe().f_back
     code: CodeType | None = None
     offset = module_id = 0
     module_class = ""
@@ -77,7 +77,7 @@ def here(depth: int) -> Place:
             above += 1
             if above > _FRAMES_ABOVE:
                 break
-        frame = frame.f_back  # type: ignore[assignment]  # None at the bottom of the stack
+        frame = frame.f_back
     return Place(code, offset, module_id, module_class)
 
 

@@ -1,0 +1,97 @@
+"""What the saved-tensor guard costs: a batch with it over a batch without, next to the plainest checksum hook.
+
+    OMP_NUM_THREADS=1 python benchmarks/guard.py [repeats]
+
+One PredNet (channels 3, 16, 32; 20 frames a batch; forward, backward and Adam's step) at several frame sizes. The
+variants take turns, so that a busy machine slows all alike; ratios are of medians.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import zlib
+from contextlib import AbstractContextManager, nullcontext
+from statistics import median
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn import functional
+
+from ablate.audit.guard import SavedTensorGuard
+from trainables.prednet_model import PredNetModel
+
+SIZES = ((16, 24, 2.5), (56, 80, 1.5), (120, 160, 1.5))
+"""Height, width, and the ratio aimed at."""
+
+WINDOW = 20
+
+
+def crc32(t: Tensor) -> int:
+    return zlib.crc32(t.contiguous().numpy())
+
+
+def plain_pack(t: Tensor) -> tuple[Tensor, int]:
+    kept = t.detach()
+    return kept, crc32(kept)
+
+
+def plain_unpack(packed: tuple[Tensor, int]) -> Tensor:
+    kept, checksum = packed
+    if crc32(kept) != checksum:
+        raise RuntimeError("a saved tensor was overwritten")
+    return kept
+
+
+def batch(model: PredNetModel, frames: Tensor) -> Tensor:
+    state = model.start(1, frames)
+    loss = frames.new_zeros(())
+    for t in range(WINDOW):
+        state, _ = model(frames[t], state)
+        loss = loss + functional.mse_loss(state.prediction[0], frames[t + 1])
+    loss.backward()
+    return loss
+
+
+def measure(height: int, width: int, repeats: int) -> tuple[dict[str, float], SavedTensorGuard]:
+    """Return seconds a batch for each variant."""
+    torch.manual_seed(0)
+    model = PredNetModel((3, 16, 32), height, width)
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
+    frames = torch.rand(WINDOW + 1, 1, 3, height, width)
+    guard = SavedTensorGuard(model)
+    times: dict[str, list[float]] = {"none": [], "plain": [], "guard": []}
+    for repeat in range(repeats + 1):
+        for name, seconds in times.items():
+            watch: AbstractContextManager[object] = nullcontext()
+            if name == "plain":
+                watch = saved_tensors_hooks(plain_pack, plain_unpack)
+            elif name == "guard":
+                watch = guard.batch(repeat)
+            optimiser.zero_grad()
+            start = time.perf_counter()
+            with watch:
+                batch(model, frames)
+            optimiser.step()
+            seconds.append(time.perf_counter() - start)
+    return {name: median(seconds[1:]) for name, seconds in times.items()}, guard
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    torch.set_num_threads(1)
+    print(f"{'frames':>9} {'batch ms':>9} {'plain crc32':>12} {'guard':>7} {'aim':>6} {'saved':>6} {'us a tensor':>12}")
+    for height, width, aim in SIZES:
+        times, guard = measure(height, width, repeats)
+        none = times["none"]
+        saved = guard.tensors_saved // (repeats + 1)
+        each = (times["guard"] - none) / saved * 1e6
+        print(
+            f"{width:>5}x{height:<3} {none * 1e3:>9.1f} {times['plain'] / none:>12.2f} {times['guard'] / none:>7.2f} "
+            f"{aim:>6.1f} {saved:>6} {each:>12.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
