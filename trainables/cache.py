@@ -47,8 +47,8 @@ def cached(name: str, make: Callable[[], Frames]) -> Frames:
     file = folder() / f"{name}.npy"
     try:
         return np.load(file, mmap_mode="r")
-    except (FileNotFoundError, ValueError, EOFError):
-        pass  # not there, or damaged by something other than us: make it again
+    except (OSError, ValueError, EOFError):
+        pass  # not there, or damaged by something other than us: make it again; writing reports what else is wrong
     array = make()
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

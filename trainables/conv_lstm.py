@@ -56,9 +56,8 @@ class PeepholeConvLSTM(nn.Module):
             x: the inputs and the old h, concatenated: (B, sum(inputs) + C, H, W).
             c: the old cell state (B, C, H, W).
         """
-        batch, channels, height, width = c.shape
-        gates = functional.conv2d(x, self.weight, self.bias, padding=1).view(batch, 4, channels, height, width)
-        ifo, g = gates.split((3, 1), dim=1)
-        i, f, o = torch.addcmul(ifo, self.peephole, c.unsqueeze(1)).sigmoid().unbind(1)
-        c_new = torch.addcmul(g.squeeze(1).tanh() * i, f, c)
+        channels = c.shape[1]
+        ifo, g = functional.conv2d(x, self.weight, self.bias, padding=1).split((3 * channels, channels), dim=1)
+        i, f, o = (ifo + (self.peephole * c.unsqueeze(1)).flatten(1, 2)).sigmoid().chunk(3, dim=1)
+        c_new = i * g.tanh() + f * c
         return c_new, o * c_new.tanh()

@@ -88,7 +88,8 @@ class PredNetModel(nn.Module):
                 # relu after the pooling: the same value and gradient, on a quarter of the pixels
                 a = functional.max_pool2d(self.conv_a[layer - 1](errors[-1]), 2).relu()
             p = state.prediction[layer]
-            errors.append(torch.cat((a - p, p - a), dim=1).relu_())
+            difference = a - p
+            errors.append(torch.cat((difference, -difference), dim=1).relu_())
         cell, hidden, pre = [*state.cell], [*state.hidden], [*state.hidden]
         for layer in reversed(range(layers)):
             inputs = [errors[layer], state.hidden[layer]]
