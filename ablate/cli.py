@@ -76,7 +76,9 @@ def launch(
                 Problem(end.error, f"{end.kind} failure", advice=f"Run it alone: ablate trial {grid} {end.trial_id}")
                 for end in launched.failed[:3]
             ),
-            Problem(str(root), f"{len(launched.failed)} of {launched.ran} trials failed", advice="Launch again to retry."),
+            Problem(
+                str(root), f"{len(launched.failed)} of {launched.ran} trials failed", advice="Launch again to retry."
+            ),
         )
 
 

@@ -63,7 +63,8 @@ class Preparation:
                 raise BadInput(
                     Problem(
                         where=f"trainable: {self._trainable}",
-                        found="it raised before any trial was started:\n      " + message["trace"].replace("\n", "\n      "),
+                        found="it raised before any trial was started:\n      "
+                        + message["trace"].replace("\n", "\n      "),
                         advice="Nothing was run. Mend it and launch again.",
                     )
                 )

@@ -88,7 +88,9 @@ class Display:
             left = (now - began[0]) / gained * (current.batches_in_all - current.batches) if gained else None
             words = describe(current, left)
             if self._console.is_terminal:
-                self._live.update(self._task, description=words, completed=current.batches, total=current.batches_in_all)
+                self._live.update(
+                    self._task, description=words, completed=current.batches, total=current.batches_in_all
+                )
             elif now - printed >= LINE_EVERY_S:
                 printed = now
                 share = 100 * current.batches / max(1, current.batches_in_all)

@@ -148,11 +148,12 @@ class _Ended:
         spec = task.spec
         if end.kind == "store":
             raise StoreError(Problem(str(self._store.paths.root), end.error))
-        if not self._store.absorb(spec.trial_id, task.attempt):
-            self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
+        status = self._store.absorb(spec.trial_id, task.attempt)
+        if status is None:
+            status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
         with self._mutex:
             del self._open[spec.trial_id]
-            if end.status == "failed":
+            if status == "failed":
                 self.failed.append(end)
             else:
                 self._done += 1
@@ -246,4 +247,3 @@ def new_launcher(local: bool, address: str | None) -> Launcher:
     from ablate.launch.tune import TuneLauncher
 
     return TuneLauncher(launch_id, address)
-

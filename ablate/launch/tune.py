@@ -29,6 +29,9 @@ from ablate.trial.isolation import Isolation
 from ablate.trial.task import TrialEnd, TrialTask
 
 
+logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
+
+
 class TrialActor(tune.Trainable):
     """A reusable actor: each step runs one whole trial elsewhere on its node and reports how it ended, once."""
 
@@ -60,6 +63,10 @@ class _Listener(tune.Callback):  # type: ignore[misc]
         self._finished = finished
         self.stop = False
         self.failure: Exception | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tune pickles its set-up for a restore, which is never used: the store is what a launch resumes from."""
+        return {}
 
     def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Pass on how a trial ended; one that Tune itself cut short has no result."""
@@ -147,7 +154,12 @@ class TuneLauncher:
                 param_space={"trial_id": tune.grid_search(list(by_id))},
                 tune_config=tune.TuneConfig(reuse_actors=True, trial_dirname_creator=_id_of, trial_name_creator=_id_of),
                 run_config=tune.RunConfig(
-                    storage_path=storage, name="trials", verbose=0, callbacks=[listener], stop=_Stopper(listener)
+                    storage_path=storage,
+                    name="trials",
+                    verbose=0,
+                    callbacks=[listener],
+                    stop=_Stopper(listener),
+                    checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 ),
             )
             tuner.fit()

@@ -6,11 +6,11 @@ import fcntl
 import hashlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,23 +104,19 @@ class Isolation:
             path.unlink(missing_ok=True)
             log = path.with_suffix(".log")
             with open(log, "wb") as output:
-                server = subprocess.Popen(
+                parent = subprocess.Popen(
                     [sys.executable, "-m", "ablate.trial.server", str(path)],
                     env=environment,
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
+                    stdout=subprocess.PIPE,
                     stderr=output,
                     start_new_session=True,
                 )
-            deadline = time.monotonic() + START_S
-            while time.monotonic() < deadline and server.poll() is None:
-                if connection := _open(path):
-                    for left in (log, path.with_suffix(".lock")):
-                        left.unlink(missing_ok=True)
-                    return connection
-                time.sleep(0.02)
-            server.kill()
-            server.wait()
+            parent.wait()  # it left the server behind, which Ray would kill with its worker were it the worker's child
+            if _is_ready(parent) and (connection := _open(path)):
+                for left in (log, path.with_suffix(".lock")):
+                    left.unlink(missing_ok=True)
+                return connection
             said = log.read_text(errors="replace").splitlines()[-8:]
         raise ServerFailed(
             Problem(
@@ -129,6 +125,14 @@ class Isolation:
                 advice="Check that torch imports: python -c 'import torch'",
             )
         )
+
+
+def _is_ready(server: subprocess.Popen[bytes]) -> bool:
+    """Wait for the server's word that it listens; it closes its end of the pipe when it dies."""
+    assert server.stdout is not None
+    with server.stdout:
+        readable, _, _ = select.select([server.stdout], [], [], START_S)
+        return bool(readable) and server.stdout.readline() == b"ready\n"
 
 
 def _open(path: Path) -> socket.socket | None:

@@ -178,12 +178,17 @@ def kill_group(pid: int) -> None:
 
 
 def main(path: str) -> None:
-    """Preload, then listen at ``path``; the socket appears only when the server is ready."""
+    """Leave the caller's process tree, preload, listen at ``path``, say ``ready`` on standard output, serve."""
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     preload()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
     try:
-        Server(path).serve()
+        server = Server(path)
+        print("ready", flush=True)
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 1)
+        server.serve()
     finally:
         Path(path).unlink(missing_ok=True)
 
