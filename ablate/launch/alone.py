@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from ablate.design.trial_spec import TrialSpec
-from ablate.errors import BadInput, Problem, TrialsFailed, nearest
+from ablate.errors import BadInput, Problem, StoreError, TrialsFailed, nearest
 from ablate.launch.preparation import Preparation
 from ablate.launch.study import Study, make_task, read_study
 from ablate.record.store import Store
@@ -39,6 +39,8 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
         from ablate.trial.runner import run_trial
 
         end = run_trial(task)
+        if end.kind == "store":
+            raise StoreError(Problem(str(root), end.error))
         if not store.absorb(trial_id, task.attempt):
             store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
     if end.status == "failed":

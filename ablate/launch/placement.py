@@ -1,4 +1,4 @@
-"""Which machine can run which arm: checked before anything starts, since an unsatisfiable request waits in Ray for ever."""
+"""Which machine can run which arm: checked before anything starts, since Ray lets a hopeless request wait for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shows a launch while it runs: trials done and running, share of batches, time left. A live bar on a terminal, else lines."""
+"""Shows a launch while it runs: trials done and running, batches, time left. A live bar on a terminal, else lines."""
 
 from __future__ import annotations
 
@@ -49,9 +49,13 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Progress(
-            SpinnerColumn(), BarColumn(bar_width=30), TextColumn("{task.percentage:>3.0f} %"), TextColumn("{task.description}"),
-            console=console, transient=True,
-        )  # fmt: skip
+            SpinnerColumn(),
+            BarColumn(bar_width=30),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.description}"),
+            console=console,
+            transient=True,
+        )
         self._task = self._live.add_task("starting", total=None)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None

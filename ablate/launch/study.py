@@ -1,4 +1,4 @@
-"""A launch from grid file to store: check, prepare, place, record. Which launcher places the trials makes no difference."""
+"""A launch from grid file to store: check, prepare, place, record. Which launcher places trials makes no difference."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None
         Problem(
             where=f"{store.paths.root}: {column}",
             found=f"trials recorded there ran with {', '.join(sorted(before))}, now it is {now}",
-            advice="Start a new study (another `study:` name), or pass --allow-mixed-code; every report will then say so.",
+            advice="Start a new study (another `study:` name), or pass --allow-mixed-code; reports then say so.",
         )
         for column, now in (("source_hash", prepared.source_hash), ("torch", prepared.torch))
         if (before := store.seen(column)) - {now}

@@ -28,17 +28,16 @@ from ablate.launch.placement import Node, available_cores, this_machine
 from ablate.trial.isolation import Isolation
 from ablate.trial.task import TrialEnd, TrialTask
 
-
 logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
 
 
 class TrialActor(tune.Trainable):
     """A reusable actor: each step runs one whole trial elsewhere on its node and reports how it ended, once."""
 
-    def setup(self, config: dict[str, Any], launch_id: str, tasks: Mapping[str, str]) -> None:
+    def setup(self, config: dict[str, Any], launch_id: str = "", tasks: Mapping[str, str] | None = None) -> None:
         """Keep the launch's tasks; the fork servers are reached when first needed."""
         self._isolation = Isolation(launch_id)
-        self._tasks = tasks
+        self._tasks = tasks or {}
 
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
@@ -55,7 +54,7 @@ class TrialActor(tune.Trainable):
         self._isolation.close()
 
 
-class _Listener(tune.Callback):  # type: ignore[misc]
+class _Listener(tune.Callback):
     """Tells the study of every trial that ended, whether its actor reported it or died."""
 
     def __init__(self, tasks: Mapping[str, TrialTask], finished: Finished) -> None:
@@ -96,7 +95,7 @@ class _Listener(tune.Callback):  # type: ignore[misc]
             self.failure, self.stop = error, True
 
 
-class _Stopper(tune.Stopper):  # type: ignore[misc]
+class _Stopper(tune.Stopper):
     def __init__(self, listener: _Listener) -> None:
         self._listener = listener
 
@@ -124,7 +123,7 @@ class TuneLauncher:
             Node(
                 node["NodeManagerHostname"], {k: v for k, v in node["Resources"].items() if not k.startswith(internal)}
             )
-            for node in ray.nodes()
+            for node in ray.nodes()  # type: ignore[no-untyped-call]
             if node["Alive"]
         ]
 

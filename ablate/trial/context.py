@@ -1,4 +1,4 @@
-"""``ctx``: what a function trainable ``train(config, ctx)`` is given. It owns its loop and calls ``ctx.batch(loss)``."""
+"""``ctx``: what a function trainable ``train(config, ctx)`` is given; it owns its loop, calls ``ctx.batch(loss)``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Context:
         self.dtype = DTYPES[session.spec.numerics.precision]
 
     def initialise(self, model: nn.Module) -> nn.Module:
-        """Give ``model`` the block's stored initial weights and the arm's precision; call it once, before the optimiser."""
+        """Give ``model`` the block's initial weights and the arm's precision; call it once, before the optimiser."""
         adopted = self._session.adopt(model)
         self._begin()
         return adopted

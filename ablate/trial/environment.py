@@ -1,4 +1,4 @@
-"""The environment variables a trial's process starts with: the arm's own, and nothing numeric left over from the shell."""
+"""The environment a trial's process starts with: the arm's own variables, nothing numeric left over from the shell."""
 
 from __future__ import annotations
 

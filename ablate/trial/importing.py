@@ -12,7 +12,7 @@ from typing import Any
 
 
 def load(path: str, search: Sequence[str]) -> Any:
-    """Import ``package.module:Thing`` with ``search`` in front of the import path; errors of the module pass through."""
+    """Import ``package.module:Thing``, looking in ``search`` first; errors of the module pass through."""
     for folder in reversed(search):
         if folder not in sys.path:
             sys.path.insert(0, folder)

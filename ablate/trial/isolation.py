@@ -17,7 +17,7 @@ from pathlib import Path
 from ablate.design.trial_spec import Numerics
 from ablate.errors import AblateError, Problem
 from ablate.trial.environment import arm_environment, process_environment
-from ablate.trial.task import TrialEnd, TrialTask
+from ablate.trial.task import FailureKind, TrialEnd, TrialTask
 
 START_S = 120.0
 """How long a fork server may take to import torch before it counts as broken (2 s on an idle machine)."""
@@ -160,5 +160,5 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
         words = (
             f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
         )
-    kind = "memory" if killed_for_memory else "infrastructure"
+    kind: FailureKind = "memory" if killed_for_memory else "infrastructure"
     return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")

@@ -44,7 +44,7 @@ def apply(numerics: Numerics) -> InEffect:
     found = InEffect(
         threads_set=torch.get_num_threads(),
         capability=torch.backends.cpu.get_cpu_capability(),
-        onednn=bool(torch._C._get_mkldnn_enabled()),  # type: ignore[attr-defined]
+        onednn=bool(torch._C._get_mkldnn_enabled()),
         deterministic=torch.are_deterministic_algorithms_enabled(),
         device="cpu",
     )
@@ -58,7 +58,7 @@ def verify(numerics: Numerics, found: InEffect) -> None:
     Raises:
         ArmNotInEffect: with every disagreement.
     """
-    pairs = [
+    pairs: list[tuple[str, object, object]] = [
         ("threads", numerics.threads, found.threads_set),
         ("onednn", numerics.onednn, found.onednn),
         ("deterministic", numerics.deterministic, found.deterministic),

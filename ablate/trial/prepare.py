@@ -1,8 +1,8 @@
 """Before any trial: import the trainable, check and cache its data, make every block's initial weights.
 
-``python -m ablate.trial.prepare`` reads one JSON request from standard input and prints JSON lines. It runs as a process
-of its own, at one thread and with the plainest instruction set (``REFERENCE``), so that initial weights are the same
-bytes whichever machine and arm the study has.
+``python -m ablate.trial.prepare`` reads one JSON request from standard input and prints JSON lines. It runs as a
+process of its own, at one thread and with the plainest instruction set (``REFERENCE``), so that initial weights are
+the same bytes whichever machine and arm the study has.
 """
 
 from __future__ import annotations

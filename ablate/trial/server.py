@@ -1,4 +1,4 @@
-"""The fork server: one small process per (node, environment) that preloaded torch and forks one pristine process a trial.
+"""The fork server: a small process per (node, environment) that preloaded torch and forks one pristine process a trial.
 
 ``python -m ablate.trial.server SOCKET``. Each connection carries one JSON line in and JSON lines out:
 
@@ -14,6 +14,7 @@ to fork, since a forked OpenMP pool or CUDA context is broken.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -33,9 +34,6 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 def preload() -> None:
     """Import what every trial needs, so that a fork has it: torch, its optimiser machinery, our runner."""
-    import torch._dynamo  # torch.optim imports it at the first optimiser, 1 s if each trial did
-
-    import ablate.trial.runner
 
 
 def unfit_to_fork() -> str:
@@ -45,7 +43,7 @@ def unfit_to_fork() -> str:
     tasks = Path("/proc/self/task")
     if tasks.exists() and len(names := list(tasks.iterdir())) > 1:
         return f"the fork server has {len(names)} threads; something started a pool at import"
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return "the fork server holds a CUDA context; something touched the GPU at import"
     return ""
 
@@ -153,10 +151,8 @@ class Server:
             gone, status = os.waitpid(pid, os.WNOHANG)
             if gone:
                 self._connections[connection] = None
-                try:
+                with contextlib.suppress(OSError):  # the peer is gone too
                     connection.sendall(json.dumps({"exit": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
-                except OSError:
-                    pass
                 self._drop(connection)
 
     def _drop(self, connection: socket.socket) -> None:

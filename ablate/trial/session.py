@@ -22,7 +22,7 @@ from ablate.trial.watch import watch
 from ablate.trial.weights import restore, seed_global_generators
 
 
-class Diverged(Exception):  # noqa: N818 - an outcome, not an error
+class Diverged(Exception):
     """The loss of a batch is not finite; the batch is recorded and the trial ends."""
 
 

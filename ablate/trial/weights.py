@@ -29,7 +29,7 @@ def seed_global_generators(study: str, block: int) -> None:
 
 
 def store(model: nn.Module, folder: Path) -> str:
-    """Write a model's parameters and buffers as ``<sha256>.safetensors`` and return the hash; equal weights share a file."""
+    """Write parameters and buffers as ``<sha256>.safetensors`` and return the hash; equal weights share a file."""
     content = save({name: tensor.detach().contiguous().clone() for name, tensor in state(model).items()})
     digest = hashlib.sha256(content).hexdigest()
     path = folder / f"{digest}.safetensors"
@@ -67,8 +67,8 @@ def restore(model: nn.Module, path: Path) -> None:
         raise WeightsMismatch(
             Problem(
                 where="initial weights",
-                found=f"build() made {found.get(names[0], 'no')} for {names[0]!r}, stored is {said.get(names[0], 'nothing')} "
-                f"({len(names)} names differ)",
+                found=f"build() made {found.get(names[0], 'nothing')} for {names[0]!r}, "
+                f"stored is {said.get(names[0], 'nothing')} ({len(names)} names differ)",
                 advice="build() must depend on the settings alone; if its code changed, start a new study.",
             )
         )
