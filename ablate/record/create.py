@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ablate.design.extend import differences
 from ablate.design.spec import GridSpec
 from ablate.errors import BadInput, Problem
 from ablate.record.disk import store_io, write_aside
@@ -42,19 +43,13 @@ def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFil
     stored = read_spec(paths)
     if stored.hash == spec_hash(grid.model_dump_json()):
         return stored
-    differences = _differences(stored, grid)
-    if differences:
+    differing = differences(GridSpec.model_validate_json(stored.grid), grid)
+    if differing:
         advice = "a store belongs to one grid, which may only grow: undo this, or launch into another folder"
-        found = "this store belongs to a grid that differs:\n      " + "\n      ".join(differences)
+        found = "this store belongs to a grid that differs:\n      " + "\n      ".join(differing)
         raise BadInput(Problem(str(paths.root), found, advice=advice))
     write_aside(paths.grid_yaml, grid_bytes)
     return write_spec(paths, grid, (*stored.history, stored.hash))
-
-
-def _differences(stored: SpecFile, grid: GridSpec) -> list[str]:
-    from ablate.design.extend import differences
-
-    return differences(type(grid).model_validate_json(stored.grid), grid)
 
 
 def _check_place(paths: StorePaths, root: Path) -> None:

@@ -42,7 +42,7 @@ def write_parquet(path: Path, schema: Any, groups: Iterable[Any], metadata: Mapp
                 aside.open("wb") as file,
                 pq.ParquetWriter(
                     file,
-                    schema.with_metadata(dict(metadata)),
+                    schema,
                     compression="zstd",
                     use_dictionary=[f.name for f in schema if f.name not in encoding and not pa.types.is_list(f.type)],
                     column_encoding=encoding or None,
@@ -50,6 +50,7 @@ def write_parquet(path: Path, schema: Any, groups: Iterable[Any], metadata: Mapp
             ):
                 for group in groups:
                     writer.write_table(group, row_group_size=max(group.num_rows, 1))
+                writer.add_key_value_metadata(dict(metadata))
             with aside.open("rb") as written:
                 os.fsync(written.fileno())
             move_into_place(aside, path)
@@ -58,15 +59,16 @@ def write_parquet(path: Path, schema: Any, groups: Iterable[Any], metadata: Mapp
             raise
 
 
-def read_schema(path: Path) -> Any:
-    """Return a file's schema, with its key-value metadata, without reading its rows.
+def read_head(path: Path) -> tuple[Any, dict[bytes, bytes]]:
+    """Return a file's schema and its key-value metadata without reading its rows.
 
     Raises:
         FileNotFoundError: if it is not there.
         StoreError: if it is no Parquet file or cannot be read.
     """
     with damage(path):
-        return pq.read_schema(path)
+        footer = pq.read_metadata(path)
+        return footer.schema.to_arrow_schema().remove_metadata(), dict(footer.metadata or {})
 
 
 class damage:  # noqa: N801 - reads as a phrase: with damage(path)

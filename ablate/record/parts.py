@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ablate.record.disk import store_io
-from ablate.record.parquet import damage, read_schema, write_parquet
+from ablate.record.parquet import damage, read_head, write_parquet
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.schema import conform, unify
 
@@ -37,7 +37,7 @@ _CACHED_GROUPS = 64
 
 @dataclass(frozen=True)
 class Entry:
-    """The rows of one attempt: contiguous in their part, by ascending batch index."""
+    """The rows of one attempt: contiguous in their part, by ascending batch index. The fields' order is on disk."""
 
     arm: str
     block: int
@@ -64,11 +64,7 @@ class Part:
     entries: tuple[Entry, ...]
     supersedes: frozenset[str]
     schema: Any
-
-    @property
-    def metadata(self) -> dict[bytes, bytes]:
-        """The file's key-value metadata."""
-        return dict(self.schema.metadata or {})
+    metadata: Mapping[bytes, bytes]
 
     @staticmethod
     def read(path: Path) -> Part:
@@ -78,10 +74,10 @@ class Part:
             FileNotFoundError: if it is gone (superseded and unlinked meanwhile).
             StoreError: if it cannot be read.
         """
-        schema = read_schema(path)
-        metadata = schema.metadata or {}
-        entries = tuple(Entry(**entry) for entry in json.loads(metadata.get(_ENTRIES_KEY, b"[]")))
-        return Part(path, entries, frozenset(json.loads(metadata.get(_SUPERSEDES_KEY, b"[]"))), schema)
+        schema, metadata = read_head(path)
+        entries = tuple(Entry(*entry) for entry in json.loads(metadata.get(_ENTRIES_KEY, b"[]")))
+        supersedes = frozenset(json.loads(metadata.get(_SUPERSEDES_KEY, b"[]")))
+        return Part(path, entries, supersedes, schema, metadata)
 
 
 def live(parts: Iterable[Part]) -> list[Part]:
@@ -168,7 +164,7 @@ class PartedData:
         old = sorted(part.path.name for part in supersedes)
         metadata = {
             **self._metadata,
-            _ENTRIES_KEY: json.dumps([asdict(entry) for entry in entries]).encode(),
+            _ENTRIES_KEY: json.dumps([astuple(e) for e in entries], separators=(",", ":")).encode(),
             _SUPERSEDES_KEY: json.dumps(old).encode(),
         }
         digest = hashlib.sha256(metadata[_ENTRIES_KEY] + metadata[_SUPERSEDES_KEY]).hexdigest()[:16]
