@@ -64,7 +64,7 @@ def mean_interval(differences: Array, seed: int = 0) -> Interval:
         point = float(differences[0])
         return Interval(point, point, "all differences equal: no spread to resample")
     scaled, exponent = to_unit(differences)
-    interval = _bca((scaled,), np.mean, seed)
+    interval = _bca((scaled,), _mean, seed)
     return Interval(_ldexp(interval.low, exponent), _ldexp(interval.high, exponent), interval.method)
 
 
@@ -93,9 +93,18 @@ def ratio_interval(reference: Array, other: Array, seed: int = 0) -> Interval:
     return _bca((to_unit(reference)[0], np.ldexp(other, -to_unit(reference)[1])), _ratio_of_means, seed)
 
 
+def _mean(values: Array, axis: int = -1) -> Array:
+    """Average in ascending order: a resample that holds every block once must tie with the sample, not nearly tie.
+
+    BCa's correction counts ties by half. They are 1.5 % of all resamples of 6 blocks, and the rounding of a sum in
+    drawn order would throw them to either side.
+    """
+    mean: Array = np.mean(np.sort(values, axis=axis), axis=axis)
+    return mean
+
+
 def _ratio_of_means(reference: Array, other: Array, axis: int = -1) -> Array:
-    ratio: Array = np.mean(other, axis=axis) / np.mean(reference, axis=axis) - 1
-    return ratio
+    return _mean(other, axis) / _mean(reference, axis) - 1
 
 
 def _bca(samples: tuple[Array, ...], statistic: Callable[..., Any], seed: int) -> Interval:

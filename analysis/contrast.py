@@ -8,6 +8,7 @@ from ablate.design.spec import Contrast, Margin
 from analysis.confounding import Streams
 from analysis.controls import Control
 from analysis.divergence import Divergence
+from analysis.endings import endings
 from analysis.guard_findings import Coverage
 from analysis.headline import WORST_FIRST, Cause, Evidence, Headline, cause, headline
 from analysis.one_ulp import BeyondOneUlp
@@ -107,8 +108,9 @@ def report(
     why = cause(evidence)
     how_large = size(evidence.bitwise_equal, adjusted_p, effect.equivalence.equivalent)
     word = headline(why, how_large, beyond.excludes_zero if beyond else None)
-    findings = Findings(word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control)
     reference, other = paired.sides.labels
+    ended = endings(paired.pairing.matches, (reference, other))
+    findings = Findings(word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control, ended)
     return ContrastReport(
         label=paired.contrast.label,
         control=paired.control,

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.arm_summary import ArmSummary
 from analysis.contrast import ContrastReport
-from analysis.digits import interval, number, p_value, percent, plural, signed
+from analysis.digits import NONE, interval, number, p_value, percent, plural, signed
 from analysis.evidence_lines import evidence_lines
 from analysis.gap_report import GapReport
 
@@ -108,7 +108,8 @@ def _gaps(contrasts: Sequence[ContrastReport]) -> RenderableType:
         if effect.relative is None:
             gaps, intervals = gaps[1:], intervals[1:]
         adjusted = "control" if contrast.control else p_value(contrast.adjusted_p)
-        row = (contrast.label, str(effect.n), "\n".join(gaps), "\n".join(intervals), p_value(effect.test.p), adjusted)
+        p = NONE if contrast.verdict.size == "EQUAL" else p_value(effect.test.p)
+        row = (contrast.label, str(effect.n), "\n".join(gaps), "\n".join(intervals), p, adjusted)
         table.add_row(*map(Text, row))
     return Padding(table, (0, 0, 0, 2))
 

@@ -30,6 +30,7 @@ class Findings:
         margin: equivalence margin.
         beyond: comparison with a one-ulp control; None without one.
         control: kind of control, if the contrast is one.
+        endings: which trials did not run to their end; empty if all did.
     """
 
     headline: Headline
@@ -41,26 +42,35 @@ class Findings:
     margin: Margin | None
     beyond: BeyondOneUlp | None
     control: Control | None
+    endings: str = ""
 
 
 def sentence(found: Findings) -> str:
     """Return ``HEADLINE: ...`` in full sentences."""
-    parting = found.evidence.divergence
+    word = f"{found.control} control" if _only_a_control(found) else found.headline
+    return f"{word}: {_body(found)} {found.endings}".rstrip()
+
+
+def _only_a_control(found: Findings) -> bool:
+    return found.control is not None and found.cause not in ("CONFOUNDED", "BUG")
+
+
+def _body(found: Findings) -> str:
+    if _only_a_control(found):
+        return _control(found)
     if found.cause == "CONFOUNDED":
         streams = "; ".join(str(mismatch) for mismatch in found.evidence.mismatches)
         body = f"the two sides differ before arithmetic could, in {streams}. No gap can be blamed on the arm."
         if any(side.fault for side in found.evidence.guard):
             body += f" Besides, {_fault(found.evidence.guard)}"
-    elif found.cause == "BUG":
-        body = f"{_fault(found.evidence.guard)} {_consequence(found)}"
-    elif found.control is not None:
-        return f"{found.control} control: {_control(found)}"
-    elif found.cause == "BITWISE EQUAL":
+        return body
+    if found.cause == "BUG":
+        return f"{_fault(found.evidence.guard)} {_consequence(found)}"
+    if found.cause == "BITWISE EQUAL":
+        parting = found.evidence.divergence
         batches, pairs = plural(parting.batches, "batch"), plural(parting.pairs, "pair")
-        body = f"every recorded loss is equal bit by bit ({batches} in {pairs} of trials); no test is needed."
-    else:
-        body = f"{_outcome(found)} {NOT_AUDITED}"
-    return f"{found.headline}: {body}"
+        return f"every recorded loss is equal bit by bit ({batches} in {pairs} of trials); no test is needed."
+    return f"{_outcome(found)} {NOT_AUDITED}"
 
 
 def gap_words(effect: Effect) -> str:
@@ -114,7 +124,7 @@ def _consequence(found: Findings) -> str:
     if found.effect.gap is None:
         return "No block has an outcome on both sides."
     if found.size in ("DIFFERENT", "DIFFERENT BUT NEGLIGIBLE"):
-        return f"The outcome's gap is {gap_words(found.effect)} (p = {p_value(found.adjusted_p)})."
+        return f"The outcome's gap is {gap_words(found.effect)} (Holm p = {p_value(found.adjusted_p)})."
     if found.size == "EQUAL":
         return "The outcomes are equal, the fault is there all the same."
     return f"The outcome shows no sure gap ({gap_words(found.effect)}); the fault is there all the same."
@@ -127,12 +137,12 @@ def _outcome(found: Findings) -> str:
     words = f"the outcome's gap is {gap_words(effect)}"
     within = f"within {margin} (TOST p = {p_value(effect.equivalence.p)})"
     if found.size == "DIFFERENT":
-        return f"{words} (p = {p_value(found.adjusted_p)}).{_beyond(found)}"
+        return f"{words} (Holm p = {p_value(found.adjusted_p)}).{_beyond(found)}"
     if found.size == "DIFFERENT BUT NEGLIGIBLE":
-        return f"{words}, a difference (p = {p_value(found.adjusted_p)}) but {within}."
+        return f"{words}, a difference (Holm p = {p_value(found.adjusted_p)}) but {within}."
     if found.size == "EQUIVALENT":
         return f"{words}, {within}."
-    return f"{words}; no difference is shown (p = {p_value(found.adjusted_p)}){_no_equivalence(effect, margin)}"
+    return f"{words}; no difference is shown (Holm p = {p_value(found.adjusted_p)}){_no_equivalence(effect, margin)}"
 
 
 def _beyond(found: Findings) -> str:

@@ -1,0 +1,47 @@
+from analysis.confounding import NAMES, Hashes, Mismatch, compare_streams
+from analysis.pairing import Match
+from analysis.trials import STREAMS, Trial
+
+SAME = dict.fromkeys(STREAMS, "same")
+
+
+def match(block=0, batches=(60, 60), **other):
+    return Match(
+        block,
+        Trial(f"r{block}", "a", block, batches=batches[0], hashes=SAME),
+        Trial(f"o{block}", "b", block, batches=batches[1], hashes={**SAME, **other}),
+    )
+
+
+def test_equal_hashes_are_no_mismatch():
+    watched = Hashes({0: 1, 50: 2}, {0: 3})
+    found = compare_streams([match()], {"r0": watched, "o0": watched})
+    assert (found.compared, found.missing, found.mismatches) == (NAMES, (), ())
+
+
+def test_each_stream_is_named_with_its_blocks():
+    for column, name in STREAMS.items():
+        found = compare_streams([match(2, **{column: "x"}), match(1, **{column: "x"}), match(0)], {})
+        assert found.mismatches == (Mismatch(name, (1, 2), None),)
+        assert str(found.mismatches[0]) == f"{name} (block 1 and 1 more)"
+
+
+def test_the_first_differing_watched_batch_is_named():
+    watched = {"r0": Hashes({0: 1, 50: 2, 59: 5}, {0: 7, 50: 8}), "o0": Hashes({0: 1, 50: 3, 59: 6}, {0: 9, 50: 8})}
+    found = compare_streams([match(order_hash="x")], watched)
+    assert [str(m) for m in found.mismatches] == [
+        "data order (block 0, seen at batch 50)",
+        "batch contents (block 0, seen at batch 0)",
+    ]
+
+
+def test_a_trial_that_stopped_early_is_not_confounded_by_its_shorter_hashes():
+    found = compare_streams([match(batches=(60, 12), order_hash="x", draw_hash="x")], {})
+    assert found.mismatches == ()
+    assert STREAMS["draw_hash"] in found.missing
+
+
+def test_what_was_not_recorded_is_not_called_equal():
+    bare = Match(0, Trial("r0", "a", 0), Trial("o0", "b", 0))
+    found = compare_streams([bare], {"r0": Hashes({0: 1}, {})})
+    assert (found.compared, found.missing) == ((), NAMES)
