@@ -20,7 +20,9 @@ at every save and every use. A larger one is hashed
   an unseen write by a gradient hook between two uses in the same backward. A second backward over a kept graph hashes
   everything again.
 
-Unless the write is undone, nothing written between forward and backward is missed by either.
+Unless the write is undone, nothing written between forward and backward is missed by either. Saves of one place, at one
+version and with equal contents, share an entry, and the version counter that is followed is the first one's: a second
+tensor over the same memory with a counter of its own (``nn.Parameter(y.data)``) is followed by its contents alone.
 
 **What the guard cannot see**: tensors under other saved-tensor hooks inside it (those that non-reentrant checkpointing
 recomputes, of which it sees the inputs only; ``save_on_cpu``); what a compiled region keeps inside, of which it sees
@@ -28,6 +30,7 @@ what crosses from its forward to its backward; tensors without contents (counted
 function keeps as attributes; ``detach_()`` on a saved tensor, which torch refuses and which leaves the gradient right;
 a result whose ``.data`` is replaced: the guard goes on with the saved contents. ``torch.func.grad`` and its kin
 refuse to run under any saved-tensor hook.
+A tensor subclass that requires gradient comes back to an autograd function as a plain tensor, as under any such hook.
 """
 
 from __future__ import annotations
@@ -86,8 +89,8 @@ class _Region:
         "checksum",
         "kind",
         "length",
+        "look",
         "original",
-        "probe",
         "replaced",
         "reported",
         "tensor",
@@ -101,7 +104,7 @@ class _Region:
         self.original = original
         self.checksum: int | None = None
         self.kind: type[Tensor] | None = None
-        self.probe = 0
+        self.look = 0
         self.checked = -1
         self.changed = False
         self.replaced = False
@@ -135,12 +138,15 @@ class SavedTensorGuard:
     """
 
     def __init__(self, model: nn.Module | None = None) -> None:
-        """Make a guard; ``model`` names parameters and modules in findings."""
+        """Make a guard; ``model`` names parameters and modules in findings.
+
+        It is held weakly: graphs hold the guard, and a model may keep a result with its graph.
+        """
         self.findings: list[Overwritten] = []
         self.tensors_saved = 0
         self.tensors_checked = 0
         self.unseen: Counter[str] = Counter()
-        self._model = model
+        self._model = weakref.ref(model) if model is not None else None
         self._used = 0
         self._hooks: saved_tensors_hooks | None = None
         self._batch_index = -1
@@ -214,19 +220,20 @@ class SavedTensorGuard:
             return _Region(t.detach(), t._version, 0, None)
         length = dense_bytes(t)
         leaf = t.is_leaf
-        if length <= EXACT or (leaf and kind is not nn.Parameter):
+        if not length or (leaf and kind is not nn.Parameter):
             region = _Region(t.detach(), t._version, length, weakref.ref(t) if leaf and _is_strided(t) else None)
             region.checksum = digest(t.data_ptr(), length) if length else self._slow_checksum(region.tensor)
             return region
         address, version = t.data_ptr(), t._version
-        middle = digest(address + length // 2, PROBE)
+        small = length <= EXACT
+        look = digest(address, length) if small else digest(address + length // 2, PROBE)
         known = self._regions.get((address, version))
-        region = known() if known is not None else None  # type: ignore[assignment]
-        if region is not None and region.probe == middle and _same_layout(region.tensor, t):
-            return region
+        shared = known() if known is not None else None
+        if shared is not None and shared.look == look and _same_layout(shared.tensor, t):
+            return shared
         region = _Region(t.detach(), version, length, weakref.ref(t) if leaf else None)
-        region.checksum = digest(address, length)
-        region.probe = middle
+        region.look = look
+        region.checksum = look if small else digest(address, length)
         self._regions[address, version] = weakref.ref(region)
         return region
 
@@ -332,7 +339,7 @@ class SavedTensorGuard:
             shape=tuple(t.shape),
             dtype=str(t.dtype).removeprefix("torch."),
             version_moved=moved,
-            near=near(t, saved.place, saved.last_parameter, self._model),
+            near=near(t, saved.place, saved.last_parameter, self._model() if self._model is not None else None),
             source=source(saved.place),
             detail=what + needed + given,
         )
