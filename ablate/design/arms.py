@@ -45,7 +45,8 @@ def read_arms(
             allowed = f"at most {len(blocks)}, the study's number of blocks"
             problems.append(Problem(where, f"found {arm.blocks}", allowed))
         arms[name] = _resolve(arm, original, blocks)
-    return arms, problems + _twins(arms, source)
+    whole = {name: arms[name] for name, arm in written.items() if _is_whole(name, arm, source)}
+    return arms, problems + _twins(whole, source)
 
 
 def _resolve(arm: ArmFile, original: ArmFile, blocks: Sequence[int]) -> Arm:
@@ -121,6 +122,12 @@ def _control_problems(
         advice = f"write `repeat: {written[arm.repeat].repeat}`"
         problems.append(Problem(where, f"{arm.repeat} is itself a repeat", advice=advice))
     return problems
+
+
+def _is_whole(name: str, arm: ArmFile, source: YamlSource) -> bool:
+    """Say whether nothing of the arm was taken out because it was wrong, so that it can be compared with others."""
+    in_file = source.data.get("arms", {"default": {}})
+    return isinstance(in_file, dict) and arm.model_dump(exclude_unset=True) == in_file.get(name)
 
 
 def _twins(arms: Mapping[str, Arm], source: YamlSource) -> list[Problem]:

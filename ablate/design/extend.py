@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from ablate.design.spec import Arm, Contrast, GridSpec, level_text
 from ablate.design.trial_spec import Scalar
 
-_GIVEN_NOWHERE = object()
+_NOT_GIVEN = object()
 
 
 def differences(old: GridSpec, new: GridSpec) -> list[str]:
@@ -30,7 +30,7 @@ def differences(old: GridSpec, new: GridSpec) -> list[str]:
     lines += _changes("outcome", _plain(old.outcome), _plain(new.outcome))
     lines += _contrasts(old, new)
     if old.margin != new.margin:
-        lines.append(f"margin: {old.margin or _text(None)} -> {new.margin or _text(None)}")
+        lines.append(f"margin: {old.margin or _text(_NOT_GIVEN)} -> {new.margin or _text(_NOT_GIVEN)}")
     return lines + list(_changes("guard", _plain(old.guard), _plain(new.guard)))
 
 
@@ -54,7 +54,10 @@ def _arms(old: GridSpec, new: GridSpec) -> Iterator[str]:
         if after is None:
             yield f"arms.{name}: removed"
             continue
-        yield from _changes(f"arms.{name}", _arm(before), _arm(after))
+        if before.repeat is not None and before.repeat == after.repeat:  # the original's lines say the rest
+            yield from _changes(f"arms.{name}.perturb", before.numerics.perturb, after.numerics.perturb)
+        else:
+            yield from _changes(f"arms.{name}", _arm(before), _arm(after))
         if (set(before.blocks) - set(after.blocks)) & set(new.blocks):  # else the study's own blocks say it
             yield from _blocks(f"arms.{name}.blocks", before.blocks, after.blocks)
 
@@ -65,13 +68,11 @@ def _blocks(where: str, old: tuple[int, ...], new: tuple[int, ...]) -> Iterator[
 
 
 def _contrasts(old: GridSpec, new: GridSpec) -> Iterator[str]:
-    before = [_text(_plain(contrast)) for contrast in old.contrasts]
-    after = [_text(_plain(contrast)) for contrast in new.contrasts]
-    for contrast, text in zip(old.contrasts, before, strict=True):
-        if text not in after:
+    for contrast in old.contrasts:
+        if contrast not in new.contrasts:
             yield f"contrasts: {contrast.label}: removed"
-    for contrast, text in zip(new.contrasts, after, strict=True):
-        if text not in before and not _involves_added(contrast, old):
+    for contrast in new.contrasts:
+        if contrast not in old.contrasts and not _involves_added(contrast, old):
             yield f"contrasts: {contrast.label}: added, between what the store already holds"
 
 
@@ -92,9 +93,11 @@ def _changes(where: str, old: Any, new: Any) -> Iterator[str]:
     """Compare nested values; 1, 1.0 and true are three different ones, as they are to a trainable."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in {**old, **new}:
-            yield from _changes(f"{where}.{key}", old.get(key, _GIVEN_NOWHERE), new.get(key, _GIVEN_NOWHERE))
-    elif _text(old) != _text(new) or type(old) is not type(new):
+            yield from _changes(f"{where}.{key}", old.get(key, _NOT_GIVEN), new.get(key, _NOT_GIVEN))
+    elif _text(old) != _text(new):
         yield f"{where}: {_text(old)} -> {_text(new)}"
+    elif type(old) is not type(new):
+        yield f"{where}: {json.dumps(old)} -> {json.dumps(new)}"
 
 
 def _plain(value: BaseModel) -> dict[str, Any]:
@@ -102,7 +105,7 @@ def _plain(value: BaseModel) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    if value is _GIVEN_NOWHERE:
+    if value is _NOT_GIVEN:
         return "(not given)"
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 

@@ -31,11 +31,11 @@ def _malformed(name: str, error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     where = f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
     words = error.problem or "cannot be read"
-    context = f" {error.context}" if error.context else ""
+    context = error.context or ""
     if error.context_mark and mark and error.context_mark.line != mark.line:
         context += f" that begins in line {error.context_mark.line + 1}"
     advice = "indent with spaces, never with tabs" if "'\\t'" in words else "check indentation, quotes and colons there"
-    return Problem(where, f"not YAML: {words}{context}", advice=advice)
+    return Problem(where, f"not YAML: {context}{': ' if context else ''}{words}", advice=advice)
 
 
 def _read_text(path: Path) -> str:
