@@ -104,14 +104,16 @@ def gap(run: Run, as_json: Json = False) -> None:
 @app.command()
 def check(run: Run, as_json: Json = False) -> None:
     """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
+    from dataclasses import asdict
+
     from ablate.errors import Problem, StoreError
     from ablate.record.check import check as check_run
     from ablate.record.reader import Run as OpenRun
 
     findings = check_run(OpenRun(run))
-    errors = [finding for finding in findings if finding.error]
+    errors = [finding for finding in findings if finding.severity == "error"]
     if as_json:
-        typer.echo(json.dumps([finding.to_json() for finding in findings], indent=1))
+        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
         for finding in findings:
             typer.echo(str(finding))
@@ -123,10 +125,10 @@ def check(run: Run, as_json: Json = False) -> None:
 def _print_gap(run: str, as_json: bool) -> None:
     from ablate.record.reader import Run as OpenRun
     from analysis.gap import gap as compute
-    from analysis.gap_table import render
+    from analysis.gap_table import print_gap
 
     report = compute(OpenRun(run))
-    _show(report.to_json(), as_json, lambda console: render(report, console))
+    _show(report.to_json(), as_json, lambda console: print_gap(report, console))
 
 
 def _show(content: Any, as_json: bool, render: Any) -> None:
@@ -136,6 +138,10 @@ def _show(content: Any, as_json: bool, render: Any) -> None:
     from rich.console import Console
 
     render(Console())
+
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+"""click's UsageError, wherever this release of typer keeps click."""
 
 
 def main() -> None:
@@ -148,21 +154,19 @@ def main() -> None:
 
 def exit_code(error: BaseException) -> int:
     """Print what a user should read of ``error`` and return the exit code."""
-    import click
-
     from ablate.errors import AblateError
 
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, click.exceptions.Exit):
+    if isinstance(error, typer.Exit):
         return error.exit_code
-    if isinstance(error, click.UsageError):
+    if isinstance(error, USAGE_ERROR):
         error.show()
         return 2
     if isinstance(error, AblateError):
         typer.echo(f"error: {error}", err=True)
         return error.exit_code
-    if isinstance(error, KeyboardInterrupt | click.exceptions.Abort):
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
         typer.echo("interrupted; what was recorded is kept, launch again to resume", err=True)
         return 130
     if type(error).__name__ == "Terminated":

@@ -20,7 +20,9 @@ from ablate.design.cross import trials
 from ablate.design.grid import GridSpec, load_grid
 from ablate.design.plan import plan
 from ablate.design.resolve import check_settings, find_trainable
+from ablate.design.shadow import check_not_shadowed
 from ablate.design.trial_spec import TrialSpec
+from ablate.design.yaml_source import read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.local import Finished, LocalLauncher
@@ -84,10 +86,11 @@ def read_study(path: Path) -> Study:
     """
     grid = load_grid(path)
     search = (path.resolve().parent, Path.cwd())
+    check_not_shadowed(search)
     source = find_trainable(grid.trainable, search)
     if problems := check_settings(source, grid):
         raise BadInput(*problems)
-    plan(grid, placement.available_cores())
+    plan(grid, placement.available_cores(), read_yaml(path).where)
     return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import nn
 
+from ablate.audit.draws import CHECK, UndeclaredDraw, undeclared_draws
 from ablate.audit.guard import SavedTensorGuard
 from ablate.record.recorder import Recorder
 
@@ -20,15 +21,16 @@ def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iter
     "no finding" can be told from "not looked at".
     """
     guard = SavedTensorGuard(model)
+    drawn: list[UndeclaredDraw] = []
     try:
-        with guard.batch(batch_index):
+        with guard.batch(batch_index), undeclared_draws(batch_index, model) as drawn:
             yield
     finally:
-        for row in _guard_rows(guard, batch_index):
+        for row in (*_guard_rows(guard), *_draw_rows(drawn)):
             recorder.audit(batch_index=batch_index, **row)
 
 
-def _guard_rows(guard: SavedTensorGuard, batch_index: int) -> Iterator[dict[str, Any]]:
+def _guard_rows(guard: SavedTensorGuard) -> Iterator[dict[str, Any]]:
     unseen = "".join(f"; {count} not comparable: {reason}" for reason, count in sorted(guard.unseen.items()))
     yield {
         "check": "saved_tensors",
@@ -48,3 +50,9 @@ def _guard_rows(guard: SavedTensorGuard, batch_index: int) -> Iterator[dict[str,
             "source": finding.source,
             "detail": finding.detail,
         }
+
+
+def _draw_rows(drawn: list[UndeclaredDraw]) -> Iterator[dict[str, Any]]:
+    for draw in drawn:
+        near = ", ".join(draw.near) or f"global generator of {draw.generator}"
+        yield {"check": CHECK, "verdict": "drawn", "count": 1, "near": near, "detail": draw.detail}
