@@ -8,7 +8,8 @@ dictionary coded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,22 +72,23 @@ def read_head(path: Path) -> tuple[Any, dict[bytes, bytes]]:
         return footer.schema.to_arrow_schema().remove_metadata(), dict(footer.metadata or {})
 
 
-class damage:  # noqa: N801 - reads as a phrase: with damage(path)
-    """Turn what pyarrow raises about a broken file into a StoreError naming it; a missing file stays missing."""
+@contextmanager
+def damage(path: Path, kinds: tuple[type[Exception], ...] = (OSError, pa.ArrowException)) -> Iterator[None]:
+    """Turn what pyarrow raises about a broken file into an error that names it.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Args:
+        path: the file, or the folder of a data set.
+        kinds: what to take for a sign of a broken file.
 
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, FileNotFoundError) or not isinstance(error, (pa.ArrowException, OSError)):
-            return
-        raise StoreError(
-            Problem(
-                where=str(self._path),
-                found=f"cannot be read as Parquet ({str(error).splitlines()[0]})",
-                advice="restore this file from a copy, or delete it and run `ablate launch` to record its trials again",
-            )
-        ) from error
+    Raises:
+        FileNotFoundError: as it is: a part may be superseded and unlinked at any time.
+        StoreError: for every other error of these kinds.
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except kinds as error:
+        found = f"cannot be read as Parquet ({str(error).splitlines()[0]})"
+        advice = "restore it from a copy, or delete it and run `ablate launch` to record its trials again"
+        raise StoreError(Problem(str(path), found, advice=advice)) from error

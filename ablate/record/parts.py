@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ OWN_GROUP_ROWS = 1024
 """From this many rows on a trial has row groups of its own; shorter ones share, or 3 kB each would outweigh them."""
 MERGE_BELOW_BYTES = 64 * 2**20
 """Parts at least this large are left alone, so that extending a large store does not rewrite it."""
+MOST_PARTS = 64
+"""With more parts than this the small ones are merged at once, so that readers never open very many files."""
 _CACHED_GROUPS = 64
 
 
@@ -126,15 +129,19 @@ class PartedData:
         Raises:
             StoreError: if the disk is full or fails; nothing was added then.
         """
-        new = {entry: table for entry, table in attempts.items() if entry.key not in self.keys}
+        present = self.keys
+        new = {entry: table for entry, table in attempts.items() if entry.key not in present}
         if new:
             schema = unify(table.schema for table in new.values())
             self._write(sorted(new, key=lambda e: e.order), lambda e: conform(new[e], schema), schema, ())
+        if len(self._parts) > MOST_PARTS:
+            self.merge()
 
     def read(self, keys: Collection[AttemptKey]) -> dict[Entry, Any]:
         """Return the tables of some attempts."""
-        source = _Source(self._parts)
-        return {entry: source.rows(entry) for part in self._parts for entry in part.entries if entry.key in keys}
+        wanted = [entry for part in self._parts for entry in part.entries if entry.key in keys]
+        with closing(_Source(self._parts)) as source:
+            return {entry: source.rows(entry) for entry in wanted}
 
     def drop(self, keys: Collection[AttemptKey]) -> None:
         """Take some attempts out of the data set."""
@@ -154,8 +161,8 @@ class PartedData:
     def _rewrite(self, parts: list[Part], without: Collection[AttemptKey]) -> None:
         entries = [entry for part in parts for entry in part.entries if entry.key not in without]
         if entries:
-            source = _Source(parts)
-            self._write(sorted(entries, key=lambda e: e.order), source.rows, source.schema, parts)
+            with closing(_Source(parts)) as source:
+                self._write(sorted(entries, key=lambda e: e.order), source.rows, source.schema, parts)
         for part in parts:
             _unlink(part.path)
         self._parts = [part for part in self._parts if part not in parts]
@@ -201,6 +208,11 @@ class _Source:
                 pieces.append(self._group(path, group).slice(low - at, high - low))
             at += size
         return pa.concat_tables(pieces) if pieces else self.schema.empty_table()
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
 
     def _group(self, path: Path, group: int) -> Any:
         key = (path, group)

@@ -74,6 +74,7 @@ class Run:
             filter: a ``pyarrow.dataset`` expression; row groups that cannot match are not read.
 
         Raises:
+            ValueError: if there is no such column.
             StoreError: if a part cannot be read.
         """
         return self._read(self.paths.batches, batches_schema(self._factors), columns, filter)
@@ -112,14 +113,16 @@ class Run:
 
             parts = live([Part.read(path) for path in self.paths.parts(folder)])
             schema = unify([base, *(part.schema for part in parts)])
+            names = list(schema.names if columns is None else columns)
+            for name in names:
+                if name not in schema.names:
+                    near = nearest(name, schema.names)
+                    raise ValueError(f"no column {name!r}; did you mean {near!r}? there are {schema.names}")
             if not parts:
-                return schema.empty_table().select(list(columns or schema.names))
-            with damage(folder):
-                files = [str(part.path) for part in parts]
-                table = ds.dataset(files, schema=schema, format="parquet").to_table(
-                    columns=None if columns is None else list(columns), filter=where
-                )
-                return table.replace_schema_metadata(None)
+                return schema.empty_table().select(names)
+            files = [str(part.path) for part in parts]
+            with damage(folder, (OSError,)):
+                return ds.dataset(files, schema=schema, format="parquet").to_table(columns=names, filter=where)
 
         return _retried(read, folder)
 

@@ -130,8 +130,8 @@ class Recorder:
         if self._audits is not None:
             with store_io(self._paths.audit_lines(self._spec.trial_id, self._attempt)):
                 os.fsync(self._audits)
-        self.close()
         write_aside(self._paths.trial_json(self._spec.trial_id, self._attempt), content)
+        self.close()  # last: whoever sees the rows unlocked and no .trial.json takes the attempt for broken off
 
     def close(self) -> None:
         """Close the files without ending the attempt: it counts as broken off."""

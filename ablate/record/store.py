@@ -29,9 +29,10 @@ from ablate.record.tables import as_attempt
 from ablate.record.trial_table import FINISHED, Failures, TrialTable
 
 FLUSH_ATTEMPTS = 50
+FLUSH_ROWS = 500_000
 FLUSH_S = 2.0
-"""Ended attempts wait in the journal, where they are safe, for at most so many others or so long: a flush costs a part
-and a rewrite of the table of trials."""
+"""Ended attempts wait in the journal, where they are safe, for at most so many others, rows or seconds: a flush costs a
+part and a rewrite of the table of trials."""
 
 
 class Store:
@@ -70,9 +71,6 @@ class Store:
         create_folders(paths)
         lock = StoreLock(paths.lock)
         try:
-            for path in paths.temporaries():
-                with store_io(path):
-                    path.unlink()
             spec = settle_spec(paths, grid, grid_bytes)
             metadata = {VERSION_KEY: str(SCHEMA_VERSION).encode(), SPEC_KEY: spec.hash.encode()}
             store = cls(paths, lock, metadata, grid)
@@ -116,8 +114,7 @@ class Store:
             if not self.paths.trial_json(trial_id, attempt).exists():
                 return None
             self._take(key)
-        if len(self._pending) >= FLUSH_ATTEMPTS or time.monotonic() - self._flushed_at >= FLUSH_S:
-            self.flush()
+        self._flush_if_due()
         return str(self._table.rows[trial_id]["status"])
 
     def fail(self, spec: TrialSpec, attempt: int, kind: FailureKind, error: str) -> str:
@@ -184,9 +181,20 @@ class Store:
         else:
             self.close()
 
+    def _flush_if_due(self) -> None:
+        rows = sum(taken.rows.num_rows for taken in self._pending.values())
+        late = time.monotonic() - self._flushed_at >= FLUSH_S
+        if late or rows >= FLUSH_ROWS or len(self._pending) >= FLUSH_ATTEMPTS:
+            self.flush()
+
     def _recover(self) -> None:
-        for key in self.paths.journal_attempts():
+        keys = self.paths.journal_attempts()
+        for key in keys:
             wait_for_death(self.paths, key)
+        for path in self.paths.temporaries():
+            with store_io(path):
+                path.unlink()
+        for key in keys:
             if self._table.counts(*key):
                 row = self._table.rows[key.trial_id]
                 done = row["attempt"] == key.attempt and row["status"] in FINISHED
@@ -200,6 +208,7 @@ class Store:
                 end_as_failed(self.paths, key, who, "infrastructure", "broken off: its process or its launch died")
             self._take(key)
             self.recovered.append(f"trial {key.trial_id}, attempt {key.attempt}: {self._pending[key].end['status']}")
+            self._flush_if_due()
         self.flush()
         self._set_strays_aside()
 

@@ -15,7 +15,7 @@ from ablate.record.recorder import Recorder
 from ablate.record.store import Store
 from tests.record.conftest import make_grid, make_spec, run_trial
 
-DONE = [make_spec(arm, block) for arm in ("fast", "slow") for block in (0, 1)]
+DONE = [make_spec("slow"), make_spec("fast")]
 FAILING = make_spec("fast", lr=0.2)
 SURVIVED = 77
 
@@ -82,4 +82,4 @@ def test_a_crash_at_every_step(tmp_path):
         if code == SURVIVED:
             break
         step += 1
-    assert step > 30
+    assert step > 20

@@ -60,7 +60,13 @@ def test_done_trials_are_kept(root):
 
 def test_failures_are_counted_apart_and_their_rows_set_aside(root):
     spec = make_spec()
-    kinds = [("code", (1, 0)), ("infrastructure", (1, 1)), ("memory", (1, 2)), ("interrupted", (1, 2)), ("code", (2, 2))]
+    kinds = [
+        ("code", (1, 0)),
+        ("infrastructure", (1, 1)),
+        ("memory", (1, 2)),
+        ("interrupted", (1, 2)),
+        ("code", (2, 2)),
+    ]
     with Store.open(root, make_grid(), GIVEN) as opened:
         for number, (kind, counts) in enumerate(kinds, start=1):
             with Recorder(opened.paths, spec, number) as recorder:
@@ -264,9 +270,11 @@ def test_metrics_and_outcomes_may_differ_between_trials(root):
             opened.flush()
         assert Run(root).batches(["metric.a"])["metric.a"].to_pylist() == [2.0] * 4 + [None] * 4
     rows = Run(root).batches(["arm", "metric.a", "metric.b"]).to_pylist()
-    assert rows == [{"arm": "fast", "metric.a": 2.0, "metric.b": None}] * 4 + [
-        {"arm": "slow", "metric.a": None, "metric.b": 2.0}
-    ] * 4
+    assert (
+        rows
+        == [{"arm": "fast", "metric.a": 2.0, "metric.b": None}] * 4
+        + [{"arm": "slow", "metric.a": None, "metric.b": 2.0}] * 4
+    )
     assert [(r["evaluate.x"], r["evaluate.y"]) for r in Run(root).trials().to_pylist()] == [(3.0, None), (None, 3.0)]
 
 
@@ -361,7 +369,9 @@ def test_a_spec_of_a_newer_schema_or_changed_by_hand(root):
     path = root / "spec.json"
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "schema_version": 99}))
-    with pytest.raises(StoreError, match=r"store schema 99, newer than this ablate knows\n.*up to 1\n    upgrade ablate"):
+    with pytest.raises(
+        StoreError, match=r"store schema 99, newer than this ablate knows\n.*up to 1\n    upgrade ablate"
+    ):
         Store.open(root, make_grid(), GIVEN)
     content["grid"]["batches"] = 7
     path.write_text(json.dumps(content))
@@ -372,7 +382,7 @@ def test_a_spec_of_a_newer_schema_or_changed_by_hand(root):
 def test_a_damaged_table_of_trials_is_named(root):
     Store.open(root, make_grid(), GIVEN).close()
     (root / "trials" / "trials.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(StoreError, match=r"trials\.parquet: cannot be read as Parquet .*\n    restore this file"):
+    with pytest.raises(StoreError, match=r"trials\.parquet: cannot be read as Parquet .*\n    restore it from a copy"):
         Store.open(root, make_grid(), GIVEN)
 
 
