@@ -134,4 +134,6 @@ def _base_name(node: ast.expr) -> str:
 
 
 def _text(annotation: ast.expr | None) -> str:
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        return annotation.value
     return ast.unparse(annotation) if annotation is not None else ""
