@@ -67,7 +67,7 @@ class Store:
             StoreError: if the store is locked, full, read-only, damaged, of a newer schema, or a trial of the last
                 launch does not end.
         """
-        paths = StorePaths(root)
+        paths = StorePaths(root.absolute())  # trials run in other working directories
         create_folders(paths)
         lock = StoreLock(paths.lock)
         try:
