@@ -41,7 +41,7 @@ def film(width: int, height: int, speed: int) -> Film:
     def make() -> cache.Frames:
         parts = []
         for file in files:
-            picture = next(iter(list(decode(file))))
+            (picture,) = decode(file, expected=1)
             parts += [moving_crop(picture, width, height, speed, row, file) for row in ROWS]
         return np.concatenate(parts)
 

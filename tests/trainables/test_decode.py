@@ -149,3 +149,13 @@ def test_a_clip_of_another_length_is_refused_because_its_cuts_would_be_wrong(fak
 def test_a_crop_larger_than_a_clip_is_refused(cache):
     text = refusal(lambda: clips.film(320, 160))
     assert "carphone_pristine.mp4: frames are 176x144, smaller than the crop 320x160" in text
+
+
+@pytest.mark.parametrize("kept", [0, 50_000])
+def test_a_truncated_photograph_is_refused(cache, fake_package, tmp_path, monkeypatch, kept):
+    whole = package_file("skimage", "scikit-image", "data/astronaut.png").read_bytes()
+    files = {f"data/{name}.png": whole[:kept] for name in photographs.PHOTOGRAPHS}
+    root = fake_package("skimage", files)
+    monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "empty"))
+    text = refusal(lambda: photographs.film(24, 16, 1))
+    assert text.startswith(f"{root / 'data/astronaut.png'}: can't be decoded after 0 frames")
