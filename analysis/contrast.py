@@ -110,7 +110,9 @@ def report(
     word = headline(why, how_large, beyond.excludes_zero if beyond else None)
     reference, other = paired.sides.labels
     ended = endings(paired.pairing.matches, (reference, other))
-    findings = Findings(word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control, ended)
+    findings = Findings(
+        (reference, other), word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control, ended
+    )
     return ContrastReport(
         label=paired.contrast.label,
         control=paired.control,

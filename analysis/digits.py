@@ -7,6 +7,7 @@ import math
 from analysis.bca import Interval
 
 NONE = "-"
+SMALL = 1e-4
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -36,7 +37,14 @@ def p_value(p: float | None) -> str:
     """Return a p value with two digits, ``< .0001`` below that, a dash for None."""
     if p is None:
         return NONE
-    return "< .0001" if p < 1e-4 else f"{p:.2g}".replace("0.", ".", 1)
+    return "< .0001" if p < SMALL else f"{p:.2g}".replace("0.", ".", 1)
+
+
+def p_words(p: float | None, name: str = "p") -> str:
+    """Return ``p = .031``, ``p < .0001``, ``no p``."""
+    if p is None:
+        return f"no {name}"
+    return f"{name} {p_value(p)}" if p < SMALL else f"{name} = {p_value(p)}"
 
 
 def plural(count: int, noun: str) -> str:

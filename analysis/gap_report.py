@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from analysis.arm_summary import ArmSummary
 from analysis.contrast import ContrastReport
@@ -55,6 +56,7 @@ class GapReport:
     dropped: tuple[DroppedTrial, ...]
     notes: tuple[str, ...]
 
-    def to_json(self) -> str:
-        """Return the report as JSON text; a number that is not finite would be refused."""
-        return json.dumps(dataclasses.asdict(self), indent=2, allow_nan=False, ensure_ascii=False)
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain dicts, lists, text and finite numbers, ready for ``json.dumps``."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
+        return plain

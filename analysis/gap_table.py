@@ -17,6 +17,7 @@ from analysis.evidence_lines import evidence_lines
 from analysis.gap_report import GapReport
 
 WIDTH = 100
+MOST_DROPPED = 12
 STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red", "SYSTEMATIC": "bold yellow", "INCONCLUSIVE": "bold yellow"}
 
 
@@ -25,12 +26,12 @@ def print_gap(report: GapReport, console: Console | None = None) -> None:
 
     Args:
         report: what to print.
-        console: where; the terminal's, at most ``WIDTH`` columns wide, if not given.
+        console: where; standard output if not given. At most ``WIDTH`` columns of it are used.
     """
-    if console is None:
-        plain = Console()
-        console = Console(width=min(WIDTH, plain.width) if plain.is_terminal else WIDTH)
-    console.print(gap_table(report))
+    target = console or Console()
+    if not target.is_terminal:  # a file or a pipe has no width of its own; rich would take 80
+        target = Console(file=target.file, width=WIDTH, no_color=True)
+    target.print(gap_table(report), width=min(WIDTH, target.width))
 
 
 def gap_table(report: GapReport) -> RenderableType:
@@ -107,8 +108,11 @@ def _gaps(contrasts: Sequence[ContrastReport]) -> RenderableType:
         intervals = [interval(effect.relative_interval, as_percent=True), interval(effect.gap_interval)]
         if effect.relative is None:
             gaps, intervals = gaps[1:], intervals[1:]
-        adjusted = "control" if contrast.control else p_value(contrast.adjusted_p)
-        p = NONE if contrast.verdict.size == "EQUAL" else p_value(effect.test.p)
+        p, adjusted = p_value(effect.test.p), p_value(contrast.adjusted_p)
+        if contrast.verdict.size == "EQUAL":  # decided without a test
+            p = adjusted = NONE
+        if contrast.control:
+            adjusted = "control"
         row = (contrast.label, str(effect.n), "\n".join(gaps), "\n".join(intervals), p, adjusted)
         table.add_row(*map(Text, row))
     return Padding(table, (0, 0, 0, 2))
@@ -131,4 +135,6 @@ def _verdicts(contrasts: Sequence[ContrastReport]) -> RenderableType:
 
 
 def _dropped(report: GapReport) -> list[str]:
-    return [f"{one.trial}: {one.reason} [{one.trial_id}; {'; '.join(one.contrasts)}]" for one in report.dropped]
+    lines = [f"{one.trial}: {one.reason} [{one.trial_id}; {'; '.join(one.contrasts)}]" for one in report.dropped]
+    more = len(lines) - MOST_DROPPED
+    return [*lines[:MOST_DROPPED], f"and {plural(more, 'more trial')}: --json lists them all"] if more > 0 else lines

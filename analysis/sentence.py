@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from ablate.design.spec import Margin
 from analysis.bca import FEWEST
 from analysis.controls import Control
-from analysis.digits import interval, number, p_value, percent, plural, signed
+from analysis.digits import interval, number, p_words, percent, plural, signed
 from analysis.guard_findings import Coverage, Fault
 from analysis.headline import Cause, Evidence, Headline
 from analysis.one_ulp import BeyondOneUlp
 from analysis.size import Effect, Size
 
+HOLM, TOST = "Holm p", "TOST p"
 NOT_AUDITED = "Cause UNKNOWN: gradients were not compared with a float64 reference."
 
 
@@ -21,6 +22,7 @@ class Findings:
     """Everything a verdict is put into words from.
 
     Attributes:
+        labels: what reference and other are called.
         headline: the one word.
         cause: why the sides differ.
         size: how large the gap is, in a word.
@@ -33,6 +35,7 @@ class Findings:
         endings: which trials did not run to their end; empty if all did.
     """
 
+    labels: tuple[str, str]
     headline: Headline
     cause: Cause
     size: Size
@@ -58,9 +61,10 @@ def _only_a_control(found: Findings) -> bool:
 def _body(found: Findings) -> str:
     if _only_a_control(found):
         return _control(found)
+    reference, other = found.labels
     if found.cause == "CONFOUNDED":
         streams = "; ".join(str(mismatch) for mismatch in found.evidence.mismatches)
-        body = f"the two sides differ before arithmetic could, in {streams}. No gap can be blamed on the arm."
+        body = f"{other} and {reference} differ before arithmetic could, in {streams}. No gap can be blamed on the arm."
         if any(side.fault for side in found.evidence.guard):
             body += f" Besides, {_fault(found.evidence.guard)}"
         return body
@@ -69,7 +73,7 @@ def _body(found: Findings) -> str:
     if found.cause == "BITWISE EQUAL":
         parting = found.evidence.divergence
         batches, pairs = plural(parting.batches, "batch"), plural(parting.pairs, "pair")
-        return f"every recorded loss is equal bit by bit ({batches} in {pairs} of trials); no test is needed."
+        return f"{other} and {reference} have the same losses, bit by bit ({batches} in {pairs} of trials)."
     return f"{_outcome(found)} {NOT_AUDITED}"
 
 
@@ -124,7 +128,7 @@ def _consequence(found: Findings) -> str:
     if found.effect.gap is None:
         return "No block has an outcome on both sides."
     if found.size in ("DIFFERENT", "DIFFERENT BUT NEGLIGIBLE"):
-        return f"The outcome's gap is {gap_words(found.effect)} (Holm p = {p_value(found.adjusted_p)})."
+        return f"The outcome's gap is {gap_words(found.effect)} ({p_words(found.adjusted_p, HOLM)})."
     if found.size == "EQUAL":
         return "The outcomes are equal, the fault is there all the same."
     return f"The outcome shows no sure gap ({gap_words(found.effect)}); the fault is there all the same."
@@ -134,15 +138,16 @@ def _outcome(found: Findings) -> str:
     effect, margin = found.effect, found.margin
     if effect.gap is None:
         return "no block has an outcome on both sides, so there is nothing to compare."
-    words = f"the outcome's gap is {gap_words(effect)}"
-    within = f"within {margin} (TOST p = {p_value(effect.equivalence.p)})"
+    reference, other = found.labels
+    words = f"the outcome of {other} differs from that of {reference} by {gap_words(effect)}"
+    within = f"within {margin} ({p_words(effect.equivalence.p, TOST)})"
     if found.size == "DIFFERENT":
-        return f"{words} (Holm p = {p_value(found.adjusted_p)}).{_beyond(found)}"
+        return f"{words} ({p_words(found.adjusted_p, HOLM)}).{_beyond(found)}"
     if found.size == "DIFFERENT BUT NEGLIGIBLE":
-        return f"{words}, a difference (Holm p = {p_value(found.adjusted_p)}) but {within}."
+        return f"{words}, a difference ({p_words(found.adjusted_p, HOLM)}) but {within}."
     if found.size == "EQUIVALENT":
         return f"{words}, {within}."
-    return f"{words}; no difference is shown (Holm p = {p_value(found.adjusted_p)}){_no_equivalence(effect, margin)}"
+    return f"{words}; no difference is shown ({p_words(found.adjusted_p, HOLM)}){_no_equivalence(effect, margin)}"
 
 
 def _beyond(found: Findings) -> str:
@@ -170,4 +175,4 @@ def _no_equivalence(effect: Effect, margin: Margin | None) -> str:
     needed = effect.blocks_for_equivalence
     if needed:
         enough = f" About {number(max(needed, effect.n + 1), 6)} blocks would show it if the true gap is 0."
-    return f", nor equivalence within {margin} (TOST p = {p_value(effect.equivalence.p)}).{enough}"
+    return f", nor equivalence within {margin} ({p_words(effect.equivalence.p, TOST)}).{enough}"
