@@ -123,20 +123,19 @@ def _value_at(data: Any, loc: Loc) -> Any:
 
 
 def _take_out(data: dict[str, Any], loc: Loc) -> None:
-    """Remove the smallest part of ``data`` that contains ``loc`` and is complete by itself."""
+    """Remove the smallest part of ``data`` that contains ``loc`` and is complete by itself, if it is still there."""
     top = str(loc[0])
     if top in _PLACEHOLDERS:
         data[top] = _PLACEHOLDERS[top]
-    elif top == "contrasts" and len(loc) > 1:
+        return
+    if top == "contrasts" and len(loc) > 1:
         data[top][loc[1]] = None
-    elif top == "arms" and len(loc) > 2:
-        arm = data[top].get(loc[1])
-        if isinstance(arm, dict):
-            parent = _value_at(arm, loc[2:-1]) if loc[2] in arm else arm
-            parent.pop(loc[-1], None)
-    elif top in ("arms", "settings", "factors") and len(loc) == 2:
-        data[top].pop(loc[1], None)
-        if top == "arms" and not data[top]:
-            del data[top]
-    else:
-        data.pop(top, None)
+        return
+    inner = (top == "arms" and len(loc) > 1) or (top in ("settings", "factors") and len(loc) == 2)
+    parent: Any = data
+    for part in loc[:-1] if inner else ():
+        parent = parent.get(part) if isinstance(parent, dict) else None
+    if isinstance(parent, dict):
+        parent.pop(loc[-1] if inner else top, None)
+    if data.get("arms") == {}:
+        del data["arms"]

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
@@ -23,6 +23,7 @@ def test_without_pairs_nothing_can_be_shown():
     assert smallest_p(0) == 1.0
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(1e-9, 1.0), min_size=1, max_size=8))
 def test_holm_agrees_with_statsmodels(p_values):
     np.testing.assert_allclose(holm(p_values), multipletests(p_values, method="holm")[1], rtol=1e-12)

@@ -129,7 +129,7 @@ def test_plain_scalars_that_mean_what_they_look_like(read, written, value):
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.dictionaries(st.text(), st.recursive(plain, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 )
