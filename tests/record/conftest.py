@@ -1,7 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -55,6 +57,14 @@ def run_trial(
             recorder.record(k, loss(k), 0.01, {}, order_hash=k or None, content_hash=2**64 - 1 if k == 0 else None)
         recorder.finish("done", evaluate={"test_loss": 0.5}, torch="2.13", source_hash="aa", initial_hash="w0")
     return attempt
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: for tests that open many stores and would wait for the disk."""
+    shm = Path("/dev/shm")
+    with TemporaryDirectory(dir=shm if os.access(shm, os.W_OK) else tmp_path) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

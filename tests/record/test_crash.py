@@ -52,10 +52,10 @@ def die_at(step: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_crash_at_every_step(tmp_path):
+def test_a_crash_at_every_step(memory):
     step = 0
     while True:
-        root = tmp_path / f"s{step}"
+        root = memory / f"s{step}"
         child = os.fork()
         if child == 0:
             try:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import BadInput, StoreError
-from ablate.record.journal import JournalWriter, read_identity, read_journal
+from ablate.record.journal import JournalWriter, read_identity, read_journal, rows_written
 
 WHO = {"trial_id": "tab", "attempt": 1, "arm": "fast", "block": 0, "factors": {}}
 
@@ -172,3 +172,15 @@ def test_a_short_write_is_undone_or_finished(tmp_path, monkeypatch, taken, batch
     writer.close()
     assert read_journal(path).rows["loss"].tolist() == [1.0 * k for k in range(batch + 1)]
     assert read_journal(path).dropped_bytes == 0
+
+
+@pytest.mark.parametrize("metrics", [(), ("a", "b")])
+def test_rows_are_counted_by_size(tmp_path, metrics):
+    path = tmp_path / "t-1.rows"
+    assert rows_written(path) is None
+    writer = JournalWriter(path, WHO)
+    for k in range(4):
+        assert rows_written(path) == k
+        writer.append(k, 0.5, 0.1, dict.fromkeys(metrics, 1.0), None, None)
+    writer.close()
+    assert rows_written(path) == 4

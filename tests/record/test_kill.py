@@ -56,7 +56,8 @@ def kill_after(delay_s: float, store: Store, block: int, attempt: int) -> int:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_every_acknowledged_row_survives_kill_9(root):
+def test_every_acknowledged_row_survives_kill_9(memory):
+    root = memory / "demo"
     chance = random.Random(20)
     acknowledged: dict[tuple[str, int], int] = {}
     for number in range(1, ROUNDS + 1):

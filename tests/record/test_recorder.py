@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import numpy as np
@@ -87,3 +89,9 @@ def test_audits_are_lines(paths):
 def test_a_folder_that_is_gone_is_a_store_error(tmp_path):
     with pytest.raises(StoreError, match=r"\.rows: cannot be used \(No such file or directory\)"):
         Recorder(StorePaths(tmp_path / "gone"), make_spec(), 1)
+
+
+def test_the_recorder_needs_no_pyarrow():
+    """pyarrow's allocator starts a thread, and a trial is forked from a process that must have only one."""
+    code = "import sys, ablate.record.recorder; assert not {'pyarrow', 'torch', 'ray'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -100,6 +100,12 @@ def test_a_failed_trial_shows_its_error(root):
     assert not Run(root).batches().num_rows
 
 
+def test_an_unknown_kind_of_failure_is_refused(root):
+    with Store.open(root, make_grid(), GIVEN) as opened, pytest.raises(ValueError, match="failure_kind 'cosmic'"):
+        opened.fail(make_spec(), 1, "cosmic", "ray")  # type: ignore[arg-type]
+    assert not Run(root).trials().num_rows
+
+
 def test_fail_yields_to_an_attempt_that_ended_after_all(root):
     spec = make_spec()
     with Store.open(root, make_grid(), GIVEN) as opened:
