@@ -121,7 +121,8 @@ def _control(found: Findings) -> str:
 
 def _tensor(fault: Fault) -> str:
     saved = f", saved at {fault.source}" if fault.source else ""
-    return f"{fault.near or 'a tensor'} of shape {fault.shape}{saved}"
+    near = f" ({fault.near})" if fault.near else ""
+    return f"shape {fault.shape}{saved}{near}"
 
 
 def _consequence(found: Findings) -> str:

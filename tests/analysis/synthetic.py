@@ -96,20 +96,19 @@ def clean(batch: int, count: int = 100) -> dict[str, Any]:
 
 
 def overwritten(batch: int, count: int = 19) -> list[dict[str, Any]]:
-    """Return the audit rows of a watched batch with an overwritten tensor."""
-    return [
-        {
-            "batch_index": batch,
-            "check": "saved_tensors",
-            "verdict": "overwritten",
-            "count": count,
-            "shape": [1, 3, 16, 24],
-            "dtype": "float32",
-            "version_moved": False,
-            "near": "target",
-            "source": "somewhere/model.py:123",
-        },
-    ]
+    """Return the audit rows of a watched batch with overwritten tensors: one for each, one for all the others."""
+    finding = {
+        "batch_index": batch,
+        "check": "saved_tensors",
+        "verdict": "overwritten",
+        "count": 1,
+        "shape": [1, 3, 16, 24],
+        "dtype": "float32",
+        "version_moved": False,
+        "near": "outside every module, after parameter last.bias",
+        "source": "somewhere/model.py:123 in Model.loss",
+    }
+    return [clean(batch, 81), *[finding] * count]
 
 
 def write_run(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], Told]) -> Run:
