@@ -1,8 +1,9 @@
 """Real texture with synthetic motion: a crop window that moves over photographs from scikit-image's wheel.
 
-The window moves sideways ``speed`` whole pixels a frame and turns back at the picture's edges, so every pixel shown
-is a pixel of the photograph: nothing is interpolated. At speed 0 the video stands still: every target equals the
-last one of its window, and a target buffer that is overwritten does no harm (a negative control).
+The window moves sideways ``speed`` pixels a frame, in whole pixels, and turns back at the picture's edges, so every
+pixel shown is a pixel of the photograph: nothing is interpolated. At speed 0 the video stands still: every target
+equals the last one of its window, and a target buffer that is overwritten does no harm. Below 1 it is near-static: the
+buffer's contents change now and then, and the harm is small (negative controls, both).
 Three rows of each photograph make three shots. Held out: every shot of one photograph, coffee.
 """
 
@@ -24,7 +25,7 @@ ROWS = (1, 2, 3)  # quarters of the height, from the top
 SHOT_FRAMES = 121  # six windows of 20
 
 
-def film(width: int, height: int, speed: int) -> Film:
+def film(width: int, height: int, speed: float) -> Film:
     """Return a film of 121-frame shots, one per photograph and row; cut on the first call only.
 
     Args:
@@ -49,11 +50,11 @@ def film(width: int, height: int, speed: int) -> Film:
         Shot(f"{name}-{row}", SHOT_FRAMES * number, SHOT_FRAMES * (number + 1), name == HELD_OUT)
         for number, (name, row) in enumerate((name, row) for name in PHOTOGRAPHS for row in ROWS)
     )
-    name = f"photographs-{width}x{height}-{speed}-{cache.key(files, f'v1 {SHOT_FRAMES} {ROWS}')}"
+    name = f"photographs-{width}x{height}-{speed:g}-{cache.key(files, f'v1 {SHOT_FRAMES} {ROWS}')}"
     return Film(cache.cached(name, make), shots)
 
 
-def moving_crop(picture: Frame, width: int, height: int, speed: int, row: int, file: Path) -> cache.Frames:
+def moving_crop(picture: Frame, width: int, height: int, speed: float, row: int, file: Path) -> cache.Frames:
     """Return one shot, uint8 (121, height, width, 3), that starts in the middle of the picture and moves right.
 
     Raises:
@@ -63,7 +64,7 @@ def moving_crop(picture: Frame, width: int, height: int, speed: int, row: int, f
     if room < 0 or drop < 0:
         found = f"is {picture.shape[1]}x{picture.shape[0]}, smaller than the crop {width}x{height}"
         raise BadInput(Problem(str(file), found, advice="choose a smaller width and height"))
-    travelled = room // 2 + speed * np.arange(SHOT_FRAMES)
+    travelled = room // 2 + np.floor(speed * np.arange(SHOT_FRAMES)).astype(np.int64)
     lefts = room - np.abs(room - travelled % max(2 * room, 1))  # to the right edge, back to the left one, and so on
     top = drop * row // (len(ROWS) + 1)
     return np.stack([picture[top : top + height, left : left + width] for left in lefts])

@@ -33,7 +33,7 @@ from ablate.trial.protocol import Batch, Carry, Place, Player
 from trainables import clips, photographs
 from trainables.film import Film
 from trainables.prednet_model import PredNetModel, State
-from trainables.settings import at_least, one_of, positive
+from trainables.settings import at_least, not_negative, one_of, positive
 from trainables.targets import INPUTS, target_maker
 
 SOURCES = ("clips", "photographs")
@@ -45,7 +45,7 @@ class PredNet:
 
     Args:
         source: clips (real footage) or photographs (a crop moving over real texture).
-        speed: pixels a frame that the crop moves; photographs only.
+        speed: pixels a frame that the crop moves, also below 1; photographs only.
         width: of a frame in pixels.
         height: of a frame in pixels.
         channels: channels of each layer, bottom first, separated by commas.
@@ -63,7 +63,7 @@ class PredNet:
         self,
         *,
         source: str = "clips",
-        speed: int = 1,
+        speed: float = 1.0,
         width: int = 160,
         height: int = 120,
         channels: str = "3,48,96,192",
@@ -74,7 +74,7 @@ class PredNet:
         truncation: str = "unchain",
     ) -> None:
         self.source = one_of("PredNet.source", source, SOURCES)
-        self.speed = at_least("PredNet.speed", speed, 0)
+        self.speed = not_negative("PredNet.speed", speed)
         self.channels = _channels(channels)
         self.width = _divisible("PredNet.width", width, len(self.channels))
         self.height = _divisible("PredNet.height", height, len(self.channels))

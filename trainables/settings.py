@@ -30,6 +30,17 @@ def at_least(where: str, value: int, least: int) -> int:
     return value
 
 
+def not_negative(where: str, value: float) -> float:
+    """Return ``value`` as a float.
+
+    Raises:
+        BadInput: if it isn't a finite number of at least 0.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise BadInput(Problem(where, f"is {value!r}", "a number, 0 or more"))
+    return float(value)
+
+
 def positive(where: str, value: float) -> float:
     """Return ``value`` as a float.
 

@@ -39,7 +39,6 @@ import weakref
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -47,81 +46,17 @@ from torch._C import _current_graph_task_id
 from torch.autograd.graph import saved_tensors_hooks
 
 from ablate.audit.checksum import PLAIN, checksum, dense_bytes, digest, unseen
-from ablate.audit.nearby import Place, here, near, source
-from ablate.audit.role import Role, role
+from ablate.audit.nearby import here
+from ablate.audit.overwritten import Overwritten, refusal, seen_write, unseen_write
+from ablate.audit.role import role
+from ablate.audit.saved import Region, Saved
 
 EXACT = 65536
 """Bytes up to which hashing costs less than the bookkeeping that would avoid it."""
 
 PROBE = 1024
 
-
-@dataclass(frozen=True)
-class Overwritten:
-    """A tensor that autograd saved and that was overwritten before backward used it.
-
-    Attributes:
-        batch_index: the batch whose forward saved it.
-        shape: its shape.
-        dtype: its element type, ``float32``.
-        version_moved: whether autograd's version counter saw the write (torch then refuses the backward).
-        near: the parameter it is, or the module or parameter nearby, in words; empty if unknown.
-        source: the user's line that saved it, ``file.py:123 in function``; empty if unknown.
-        detail: what happened, in words.
-    """
-
-    batch_index: int
-    shape: tuple[int, ...]
-    dtype: str
-    version_moved: bool
-    near: str
-    source: str
-    detail: str
-
-
-class _Region:
-    """Saved contents: a detached tensor, which keeps the memory alive, and what it was when it was saved."""
-
-    __slots__ = (
-        "__weakref__",
-        "changed",
-        "checked",
-        "checksum",
-        "kind",
-        "length",
-        "look",
-        "original",
-        "replaced",
-        "reported",
-        "tensor",
-        "version",
-    )
-
-    def __init__(self, tensor: Tensor, version: int, length: int, original: weakref.ref[Tensor] | None) -> None:
-        self.tensor = tensor
-        self.version = version
-        self.length = length
-        self.original = original
-        self.checksum: int | None = None
-        self.kind: type[Tensor] | None = None
-        self.look = 0
-        self.checked = -1
-        self.changed = False
-        self.replaced = False
-        self.reported = False
-
-
-class _Saved:
-    """What the graph holds in place of a saved tensor."""
-
-    __slots__ = ("batch_index", "last_parameter", "place", "region", "used")
-
-    def __init__(self, region: _Region, place: Place, last_parameter: int, batch_index: int) -> None:
-        self.region = region
-        self.place = place
-        self.last_parameter = last_parameter
-        self.batch_index = batch_index
-        self.used = False
+__all__ = ["Overwritten", "SavedTensorGuard"]
 
 
 class SavedTensorGuard:
@@ -150,7 +85,7 @@ class SavedTensorGuard:
         self._used = 0
         self._hooks: saved_tensors_hooks | None = None
         self._batch_index = -1
-        self._regions: dict[tuple[int, int], weakref.ref[_Region]] = {}
+        self._regions: dict[tuple[int, int], weakref.ref[Region]] = {}
         self._last_parameter = 0
         self._clock = 0
         self._task = -1
@@ -169,6 +104,10 @@ class SavedTensorGuard:
             yield self
         finally:
             self.stop()
+
+    def name_after(self, model: nn.Module) -> None:
+        """Name parameters and modules in findings by ``model``, which was not there yet when the guard was made."""
+        self._model = weakref.ref(model)
 
     def start(self, batch_index: int) -> None:
         """Begin to watch a batch.
@@ -198,7 +137,7 @@ class SavedTensorGuard:
         self._backward = False
         self._last_parameter = 0
 
-    def _pack(self, t: Tensor) -> _Saved:
+    def _pack(self, t: Tensor) -> Saved:
         """Called by autograd, without gradient, when it saves ``t``."""
         self.tensors_saved += 1
         if self._backward:
@@ -209,19 +148,19 @@ class SavedTensorGuard:
         if kind is nn.Parameter:
             self._last_parameter = id(t)
         region = self._region(t, kind)
-        return _Saved(region, here(), self._last_parameter, self._batch_index)
+        return Saved(region, here(), self._last_parameter, self._batch_index)
 
-    def _region(self, t: Tensor, kind: type) -> _Region:
+    def _region(self, t: Tensor, kind: type) -> Region:
         if kind not in PLAIN:
             return self._unusual_region(t)
         reason = unseen(t)
         if reason:
             self.unseen[reason] += 1
-            return _Region(t.detach(), t._version, 0, None)
+            return Region(t.detach(), t._version, 0, None)
         length = dense_bytes(t)
         leaf = t.is_leaf
         if not length or (leaf and kind is not nn.Parameter):
-            region = _Region(t.detach(), t._version, length, weakref.ref(t) if leaf and _is_strided(t) else None)
+            region = Region(t.detach(), t._version, length, weakref.ref(t) if leaf and _is_strided(t) else None)
             region.checksum = digest(t.data_ptr(), length) if length else self._slow_checksum(region.tensor)
             return region
         address, version = t.data_ptr(), t._version
@@ -231,21 +170,21 @@ class SavedTensorGuard:
         shared = known() if known is not None else None
         if shared is not None and shared.look == look and _same_layout(shared.tensor, t):
             return shared
-        region = _Region(t.detach(), version, length, weakref.ref(t) if leaf else None)
+        region = Region(t.detach(), version, length, weakref.ref(t) if leaf else None)
         region.look = look
         region.checksum = look if small else digest(address, length)
         self._regions[address, version] = weakref.ref(region)
         return region
 
-    def _unusual_region(self, t: Tensor) -> _Region:
+    def _unusual_region(self, t: Tensor) -> Region:
         """A subclass is watched as a plain tensor, without calling its torch functions, and given back as itself."""
         kind = type(t)
         with torch._C.DisableTorchFunctionSubclass():
             reason = unseen(t)
             if reason:
                 self.unseen[reason] += 1
-                return _Region(t.detach(), t._version, 0, None)
-            region = _Region(t.detach(), t._version, 0, None)
+                return Region(t.detach(), t._version, 0, None)
+            region = Region(t.detach(), t._version, 0, None)
         region.kind = kind
         region.checksum = self._slow_checksum(region.tensor)
         return region
@@ -257,7 +196,7 @@ class SavedTensorGuard:
             self.unseen[f"{t.layout}: {str(problem).splitlines()[0]}"] += 1
             return None
 
-    def _unpack(self, saved: _Saved) -> Tensor:
+    def _unpack(self, saved: Saved) -> Tensor:
         """Called by autograd when backward needs a saved tensor.
 
         Raises:
@@ -284,7 +223,7 @@ class SavedTensorGuard:
             self._report(saved)
         return region.tensor if region.kind is None else region.tensor.as_subclass(region.kind)
 
-    def _compare(self, region: _Region) -> None:
+    def _compare(self, region: Region) -> None:
         """Hash again. A leaf whose ``.data`` was replaced is used with its new contents, as torch does."""
         original = region.original() if region.original is not None else None
         if original is not None and original.data_ptr() != region.tensor.data_ptr():
@@ -295,54 +234,21 @@ class SavedTensorGuard:
         now = digest(region.tensor.data_ptr(), length) if length else checksum(region.tensor)
         region.changed = now != region.checksum
 
-    def _report(self, saved: _Saved) -> None:
+    def _report(self, saved: Saved) -> None:
         use = role(saved)
-        if use.written_by_itself:
-            return
-        saved.region.reported = True
-        how = "its .data was replaced" if saved.region.replaced else "a write through NumPy, .data or another library"
-        self.findings.append(
-            self._finding(
-                saved,
-                use,
-                f"contents changed between forward and backward, unseen by torch's version counter ({how})",
-                moved=False,
-            )
-        )
+        if not use.written_by_itself:
+            saved.region.reported = True
+            self.findings.append(unseen_write(saved, use, self._named_model()))
 
-    def _refusal(self, saved: _Saved) -> RuntimeError:
-        region = saved.region
-        t = region.tensor
-        finding = self._finding(
-            saved, role(saved), f"changed in place: at version {t._version}, saved at {region.version}", moved=True
-        )
-        if not region.reported:
-            region.reported = True
+    def _refusal(self, saved: Saved) -> RuntimeError:
+        finding = seen_write(saved, role(saved), self._named_model())
+        if not saved.region.reported:
+            saved.region.reported = True
             self.findings.append(finding)
-        where = "; ".join(word for word in (finding.near, finding.source) if word)
-        return RuntimeError(
-            "one of the variables needed for gradient computation has been modified by an inplace operation: "
-            f"[{t.type()} {list(t.shape)}] is at version {t._version}; expected version {region.version} instead. "
-            f"It was saved in batch {saved.batch_index}" + (f" ({where})." if where else ".")
-        )
+        return refusal(saved, finding)
 
-    def _finding(self, saved: _Saved, use: Role, what: str, moved: bool) -> Overwritten:
-        t = saved.region.tensor
-        needed = f"; needed by {use.operation}" if use.operation else ""
-        if use.name:
-            needed += f" as {use.name}"
-        given = (
-            "" if saved.region.original is None else "; not computed in the forward pass (data, target or parameter)"
-        )
-        return Overwritten(
-            batch_index=saved.batch_index,
-            shape=tuple(t.shape),
-            dtype=str(t.dtype).removeprefix("torch."),
-            version_moved=moved,
-            near=near(t, saved.place, saved.last_parameter, self._model() if self._model is not None else None),
-            source=source(saved.place),
-            detail=what + needed + given,
-        )
+    def _named_model(self) -> nn.Module | None:
+        return self._model() if self._model is not None else None
 
 
 def _same_layout(a: Tensor, b: Tensor) -> bool:

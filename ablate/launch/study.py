@@ -87,10 +87,11 @@ def read_study(path: Path) -> Study:
     grid = load_grid(path)
     search = (path.resolve().parent, Path.cwd())
     check_not_shadowed(search)
+    where = read_yaml(path).where
     source = find_trainable(grid.trainable, search)
-    if problems := check_settings(source, grid):
+    if problems := check_settings(source, grid, where):
         raise BadInput(*problems)
-    plan(grid, placement.available_cores(), read_yaml(path).where)
+    plan(grid, placement.available_cores(), where)
     return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)))
 
 

@@ -38,9 +38,7 @@ class Context:
 
     def initialise(self, model: nn.Module) -> nn.Module:
         """Give ``model`` the block's initial weights and the arm's precision; call it once, before the optimiser."""
-        adopted = self._session.adopt(model)
-        self._begin()
-        return adopted
+        return self._session.adopt(model)
 
     def place(self, tensor: Tensor) -> Tensor:
         """Cast a floating tensor to the arm's precision and move it to its device."""

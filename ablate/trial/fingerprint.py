@@ -53,7 +53,7 @@ class OrderChain:
 
     def add(self, batch: Batch) -> int:
         """Add one batch and return the hash of all so far."""
-        self._digest.update(batch.index.tobytes())
+        self._digest.update(f"{batch.index.size}|".encode() + batch.index.tobytes())
         for name, stream in sorted(self._draw.streams.items()):
             self._digest.update(f"{name}:{stream.count}|".encode())
         return self.digest

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
+from ablate.audit.guard import SavedTensorGuard
 from ablate.errors import AblateError, Problem
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
@@ -42,6 +43,7 @@ class Session:
         self.batch_index = 0
         self.model: nn.Module | None = None
         self.columns: dict[str, str | None] = {"initial_hash": None, "perturbation_hash": None}
+        self._guard: SavedTensorGuard | None = None
         self._order: int | None = None
         self._content: int | None = None
         self._began = time.perf_counter()
@@ -65,6 +67,8 @@ class Session:
         if wrong:
             raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
         self.model = model
+        if self._guard is not None:  # a function trainable makes its model inside its first batch
+            self._guard.name_after(model)
         return model
 
     def receive(self, batch: Batch) -> Batch:
@@ -92,7 +96,7 @@ class Session:
         if not self.spec.guard.covers(self.batch_index):
             yield
             return
-        with watch(self.model, self.batch_index, self.recorder):
+        with watch(self.model, self.batch_index, self.recorder) as self._guard:
             yield
 
     def record(self, loss: float, metrics: Mapping[str, float | Tensor], diverged: bool = False) -> None:
@@ -109,7 +113,7 @@ class Session:
             self.batch_index,
             loss,
             duration,
-            {name: float(value) for name, value in metrics.items()},
+            {name: value.item() if isinstance(value, Tensor) else value for name, value in metrics.items()},
             order_hash=self._order if shown else None,
             content_hash=self._content,
         )

@@ -14,7 +14,7 @@ from ablate.record.recorder import Recorder
 
 
 @contextmanager
-def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iterator[None]:
+def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iterator[SavedTensorGuard]:
     """Guard forward and backward inside the block; rows are written however it ends, a refused backward included.
 
     Every watched batch leaves one row ``clean`` that counts the tensors compared and found as they were, so that
@@ -24,7 +24,7 @@ def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iter
     drawn: list[UndeclaredDraw] = []
     try:
         with guard.batch(batch_index), undeclared_draws(batch_index, model) as drawn:
-            yield
+            yield guard
     finally:
         for row in (*_guard_rows(guard), *_draw_rows(drawn)):
             recorder.audit(batch_index=batch_index, **row)

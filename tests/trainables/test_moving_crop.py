@@ -46,3 +46,9 @@ def test_a_picture_smaller_than_the_crop_is_refused():
     assert (
         str(caught.value) == "picture.png: is 50x20, smaller than the crop 64x16\n    choose a smaller width and height"
     )
+
+
+def test_below_one_pixel_a_frame_the_window_moves_now_and_then():
+    shot = moving_crop(picture(20, 50), 8, 4, 0.1, 2, FILE)
+    moved = [i for i in range(1, len(shot)) if (shot[i] != shot[i - 1]).any()]
+    assert moved == list(range(10, len(shot), 10))

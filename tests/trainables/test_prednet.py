@@ -175,7 +175,7 @@ def test_prepare_names_the_data_by_one_hash(cache, source):
         ({"height": 0}, "PredNet.height: is 0\n    allowed: a whole number, 1 or more"),
         ({"window": 0}, "PredNet.window: is 0\n    allowed: a whole number, 1 or more"),
         ({"batch_size": True}, "PredNet.batch_size: is True\n    allowed: a whole number, 1 or more"),
-        ({"speed": 0.5}, "PredNet.speed: is 0.5\n    allowed: a whole number, 0 or more"),
+        ({"speed": -0.5}, "PredNet.speed: is -0.5\n    allowed: a number, 0 or more"),
         ({"lr": -1}, "PredNet.lr: is -1\n    allowed: a positive number"),
         ({"lr": float("nan")}, "PredNet.lr: is nan\n    allowed: a positive number"),
         ({"lr": "1e-3"}, "PredNet.lr: is '1e-3'\n    allowed: a positive number\n    YAML reads 1e-3 as text"),

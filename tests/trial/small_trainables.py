@@ -1,0 +1,137 @@
+"""Trainables of a few milliseconds for the tests of the loop: right ones, and ones that break the contract."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.trial.draw import Draw
+from ablate.trial.protocol import Batch, Carry, Player
+
+
+class Line:
+    """A linear model on drawn data; its carry counts batches."""
+
+    def __init__(self, *, lr: float = 0.1, bad_at: int = -1, how: str = "") -> None:
+        self.lr, self.bad_at, self.how = lr, bad_at, how
+
+    def prepare(self) -> str:
+        return "drawn"
+
+    def build(self) -> nn.Module:
+        return nn.Linear(3, 1)
+
+    def batches(self, draw: Draw) -> Iterator[Batch]:
+        for k in range(10**6):
+            if self.how == "ends" and k == self.bad_at:
+                return
+            yield Batch(np.array([k]), {"x": draw("x").normal((5, 3)), "y": draw("y").uniform((5, 1))})
+
+    def players(self, model: nn.Module) -> list[Player]:
+        return [Player("line", dict(model.named_parameters()), torch.optim.SGD(model.parameters(), lr=self.lr))]
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Any, Carry]:
+        count = 0 if carry is None else int(carry["count"]) + 1
+        loss = (model(batch.tensors["x"]) - batch.tensors["y"]).square().mean()
+        if count == self.bad_at:
+            if self.how == "raise":
+                raise ValueError("the user's own mistake")
+            if self.how == "nan":
+                loss = loss * float("nan")
+            if self.how == "vector":
+                loss = torch.ones(2, requires_grad=True) * loss
+            if self.how == "float":
+                return 1.0, carry
+            if self.how == "hang":
+                time.sleep(1000)
+            if self.how == "die":
+                os.kill(os.getpid(), 9)
+            if self.how == "draw":
+                loss = loss + 0 * torch.rand(())
+        return loss, {"count": torch.tensor(count)}
+
+    def metrics(self, carry: Carry) -> dict[str, Any]:
+        return {"count": carry["count"]}
+
+    def evaluate(self, model: nn.Module, place: Any) -> dict[str, float]:
+        return {"weight": float(next(model.parameters()).sum())}
+
+
+class Duel(Line):
+    """Two players with a model each, stepped in order, and both hooks."""
+
+    def build(self) -> nn.Module:
+        return nn.ModuleDict({"first": nn.Linear(3, 1), "second": nn.Linear(3, 1)})
+
+    def players(self, model: Any) -> list[Player]:
+        return [
+            Player(
+                name,
+                dict(model[name].named_parameters()),
+                torch.optim.SGD(model[name].parameters(), lr=self.lr),
+                loss=lambda model, batch, carry, name=name: super(Duel, self).loss(model[name], batch, carry),
+            )
+            for name in ("first", "second")
+        ]
+
+    def after_backward(self, model: Any, player: Player) -> None:
+        for parameter in player.parameters.values():
+            assert parameter.grad is not None
+            parameter.grad.zero_()
+
+    def after_step(self, model: Any, player: Player) -> None:
+        with torch.no_grad():
+            for parameter in player.parameters.values():
+                parameter.add_(1.0)
+
+
+def function_line(config: dict[str, Any], ctx: Any) -> dict[str, float]:
+    """The same model as ``Line``, with a loop of its own."""
+    model = ctx.initialise(nn.Linear(3, 1))
+    optimiser = torch.optim.SGD(model.parameters(), lr=config.get("lr", 0.1))
+    for k in range(ctx.batches):
+        data = ctx.data([k], x=ctx.draw("x").normal((5, 3)), y=ctx.draw("y").uniform((5, 1)))
+        optimiser.zero_grad(set_to_none=True)
+        loss = (model(data["x"]) - data["y"]).square().mean()
+        loss.backward()
+        optimiser.step()
+        ctx.batch(loss, {"count": k})
+    return {"weight": next(model.parameters()).sum().item()}
+
+
+def function_too_few(config: dict[str, Any], ctx: Any) -> None:
+    ctx.batch(torch.ones(()))
+
+
+def function_too_many(config: dict[str, Any], ctx: Any) -> None:
+    for _ in range(ctx.batches + 1):
+        ctx.batch(torch.ones(()))
+
+
+def function_data_twice(config: dict[str, Any], ctx: Any) -> None:
+    ctx.data([0])
+    ctx.data([0])
+
+
+def function_returns_text(config: dict[str, Any], ctx: Any) -> str:
+    for _ in range(ctx.batches):
+        ctx.batch(torch.ones(()))
+    return "done"
+
+
+def function_alias(config: dict[str, Any], ctx: Any) -> None:
+    """Overwrites a NumPy buffer between forward and backward."""
+    weight = nn.Parameter(torch.ones(4))
+    buffer = np.ones(4, dtype=np.float32)
+    for k in range(ctx.batches):
+        buffer[:] = k
+        loss = (weight * torch.from_numpy(buffer)).sum()
+        buffer[:] = -1
+        loss.backward()
+        ctx.batch(loss)
