@@ -453,3 +453,14 @@ def test_many_saves_of_repeated_contents_in_one_buffer_are_each_counted():
             loss = loss + (w * torch.from_numpy(buffer)).sum()
         loss.backward()
     assert len(guard.findings) == 3
+
+
+def test_a_model_made_after_the_guard_can_name_findings():
+    guard = SavedTensorGuard()
+    layer = nn.Linear(2, 2)
+    guard.name_after(layer)
+    with guard.batch(0):
+        loss = layer(torch.ones(1, 2, requires_grad=True)).sum()
+        layer.weight.data.add_(1)
+        loss.backward()
+    assert [f.near for f in guard.findings] == ["parameter weight"]

@@ -46,7 +46,38 @@ class Penalised(nn.Module):
         return slope.square()
 
 
+class Reentrant(Checkpointed):
+    def forward(self, x):
+        return self.b(checkpoint(lambda x: self.a(x).tanh(), x.requires_grad_(), use_reentrant=True))
+
+
+class Tied(nn.Module):
+    """One weight under two names, used twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(self.a(x).relu())
+
+
+class MixedPrecision(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = convolutional()[0]
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.net(x).float()
+
+
 MODELS = {
+    "mixed precision": lambda: (MixedPrecision(), (4, 3, 10, 10)),
+    "channels last": lambda: (convolutional()[0].to(memory_format=torch.channels_last), (4, 3, 10, 10)),
+    "tied weights": lambda: (Tied(), (3, 6)),
+    "checkpointed with reentry": lambda: (Reentrant(), (3, 6)),
     "convolutions": convolutional,
     "attention with dropout": attention,
     "LSTM": lambda: (nn.LSTM(4, 4, 2), (5, 2, 4)),
@@ -55,32 +86,48 @@ MODELS = {
 }
 
 
+def train(make, guarded):
+    torch.manual_seed(0)
+    model, shape = make()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    guard = SavedTensorGuard(model)
+    seen = []
+    for batch in range(3):
+        optimiser.zero_grad()
+        if guarded:
+            guard.start(batch)
+        y = model(torch.randn(shape))
+        loss = (y[0] if isinstance(y, tuple) else y).square().mean()
+        loss.backward()
+        guard.stop()
+        optimiser.step()
+        seen.append(loss.detach())
+        seen.extend(p.grad.clone() for p in model.parameters() if p.grad is not None)
+    return seen, guard
+
+
 @pytest.mark.parametrize("make", MODELS.values(), ids=MODELS.keys())
 def test_losses_and_gradients_are_bitwise_those_without(make):
-    def train(guarded):
-        torch.manual_seed(0)
-        model, shape = make()
-        optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
-        guard = SavedTensorGuard(model)
-        seen = []
-        for batch in range(3):
-            optimiser.zero_grad()
-            if guarded:
-                guard.start(batch)
-            y = model(torch.randn(shape))
-            loss = (y[0] if isinstance(y, tuple) else y).square().mean()
-            loss.backward()
-            guard.stop()
-            optimiser.step()
-            seen.append(loss.detach())
-            seen.extend(p.grad.clone() for p in model.parameters() if p.grad is not None)
-        return seen, guard
-
-    without, _ = train(guarded=False)
-    guarded, guard = train(guarded=True)
+    without, _ = train(make, guarded=False)
+    guarded, guard = train(make, guarded=True)
     assert all(torch.equal(a, b) for a, b in zip(without, guarded, strict=True))
     assert guard.findings == []
     assert guard.tensors_checked > 0
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of torch's compiler about itself
+def test_a_compiled_model_is_unchanged_too():
+    def compiled():
+        net, shape = convolutional()
+        net.insert(3, nn.Dropout(0.2))
+        return torch.compile(net), shape
+
+    without, _ = train(compiled, guarded=False)
+    torch._dynamo.reset()
+    guarded, guard = train(compiled, guarded=True)
+    assert all(torch.equal(a, b) for a, b in zip(without, guarded, strict=True))
+    assert guard.findings == []
 
 
 def test_third_derivatives_are_right():
