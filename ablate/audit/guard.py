@@ -5,7 +5,8 @@ refuses such a write when its version counter sees it; a write through NumPy, ``
 The guard takes a checksum of every tensor when autograd saves it and again when backward asks for it.
 
 **torch's own refusal is kept.** Saved-tensor hooks switch off autograd's version check, so the guard does it: a moved
-counter is a RuntimeError here as it is there, and a finding.
+counter is a RuntimeError here as it is there, and a finding. Like torch, the guard judges whatever an operation asks for,
+even where it enters no gradient that is wanted (a first layer's weight, whose input needs none).
 
 **What is hashed, and what each shortcut could miss or wrongly flag.** A tensor up to ``EXACT`` bytes is always hashed,
 at every save and every use. A larger one is hashed
@@ -69,6 +70,7 @@ class SavedTensorGuard:
         findings: what was overwritten, in the order found; one entry a tensor, however many operations saved it.
         tensors_saved: how many times a tensor was saved.
         tensors_checked: how many times backward asked for one and it was compared.
+        tensors_changed: how many of those had changed; more than findings if a tensor was asked for several times.
         unseen: why tensors could not be compared -> how many.
     """
 
@@ -80,6 +82,7 @@ class SavedTensorGuard:
         self.findings: list[Overwritten] = []
         self.tensors_saved = 0
         self.tensors_checked = 0
+        self.tensors_changed = 0
         self.unseen: Counter[str] = Counter()
         self._model = weakref.ref(model) if model is not None else None
         self._used = 0
@@ -219,7 +222,7 @@ class SavedTensorGuard:
         if region.checked != self._clock or region.length <= EXACT:
             region.checked = self._clock
             self._compare(region)
-        if region.changed and not region.reported:
+        if region.changed:
             self._report(saved)
         return region.tensor if region.kind is None else region.tensor.as_subclass(region.kind)
 
@@ -236,12 +239,17 @@ class SavedTensorGuard:
 
     def _report(self, saved: Saved) -> None:
         use = role(saved)
-        if not use.written_by_itself:
+        if use.written_by_itself:
+            return
+        self.tensors_changed += 1
+        if not saved.region.reported:
             saved.region.reported = True
             self.findings.append(unseen_write(saved, use, self._named_model()))
 
     def _refusal(self, saved: Saved) -> RuntimeError:
         finding = seen_write(saved, role(saved), self._named_model())
+        self.tensors_checked += 1
+        self.tensors_changed += 1
         if not saved.region.reported:
             saved.region.reported = True
             self.findings.append(finding)

@@ -162,6 +162,8 @@ def test_an_overwritten_parameter_is_named_once_however_often_it_was_saved(chann
         layer.weight.data.mul_(0.5)
         h.sum().backward()
     assert [(f.near, f.version_moved) for f in guard.findings] == [("parameter 0.weight", False)]
+    assert guard.tensors_changed == 3  # torch asks for the first one too, though its input needs no gradient
+    assert guard.tensors_checked > guard.tensors_changed
 
 
 def test_a_result_overwritten_inside_a_module_names_the_module():

@@ -161,6 +161,7 @@ def test_refusals_are_torchs_own(case, refused, inside):
         assert "saved in batch 0 (" in str(ours.value)
         assert "test_guard_against_torch.py:" in str(ours.value)
         assert [f.version_moved for f in guard.findings] == [True]
+        assert guard.tensors_changed == 1 <= guard.tensors_checked
         assert "changed in place: at version" in guard.findings[0].detail
     else:
         for without, with_guard in zip(run(None), run(guard), strict=True):
