@@ -5,8 +5,8 @@ refuses such a write when its version counter sees it; a write through NumPy, ``
 The guard takes a checksum of every tensor when autograd saves it and again when backward asks for it.
 
 **torch's own refusal is kept.** Saved-tensor hooks switch off autograd's version check, so the guard does it: a moved
-counter is a RuntimeError here as it is there, and a finding. Like torch, the guard judges whatever an operation asks for,
-even where it enters no gradient that is wanted (a first layer's weight, whose input needs none).
+counter is a RuntimeError here as it is there, and a finding. Like torch, the guard judges whatever an operation asks
+for, even where it enters no gradient that is wanted (a first layer's weight, whose input needs none).
 
 **What is hashed, and what each shortcut could miss or wrongly flag.** A tensor up to ``EXACT`` bytes is always hashed,
 at every save and every use. A larger one is hashed
@@ -30,8 +30,8 @@ recomputes, of which it sees the inputs only; ``save_on_cpu``); what a compiled 
 what crosses from its forward to its backward; tensors without contents (counted in ``unseen``); values an autograd
 function keeps as attributes; ``detach_()`` on a saved tensor, which torch refuses and which leaves the gradient right;
 a result whose ``.data`` is replaced: the guard goes on with the saved contents. ``torch.func.grad`` and its kin
-refuse to run under any saved-tensor hook.
-A tensor subclass that requires gradient comes back to an autograd function as a plain tensor, as under any such hook.
+refuse to run under any saved-tensor hook, and a tensor subclass that requires gradient comes back to an autograd
+function as a plain tensor, as under any such hook.
 """
 
 from __future__ import annotations
