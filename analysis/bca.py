@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from analysis.relative import relative_gap
 from analysis.scale import constant, to_unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -80,12 +81,12 @@ def ratio_interval(reference: Array, other: Array, seed: int = 0) -> Interval:
         seed: seed of the resampling; NumPy's global state is neither read nor changed.
 
     Returns:
-        Interval: none unless every reference outcome is above zero, where a percentage has a meaning.
+        Interval: none where ``relative_gap`` has no meaning.
     """
     if len(reference) < FEWEST:
         return _too_few(len(reference))
-    if not bool(np.all(reference > 0)):
-        return Interval(None, None, "no percentage: the reference's outcomes are not all above zero")
+    if relative_gap(reference, other) is None:
+        return Interval(None, None, "no percentage: the reference's outcomes are not all above zero, or next to it")
     ratios = other / reference - 1
     if constant(ratios):
         point = float(ratios[0])

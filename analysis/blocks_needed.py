@@ -17,7 +17,7 @@ import numpy as np
 from statsmodels.stats.power import TTestPower
 
 from ablate.design.spec import Margin
-from analysis.scale import constant
+from analysis.scale import constant, to_unit
 from analysis.sign_flip import smallest_p
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -25,6 +25,7 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 POWER = 0.90
 LEVEL = 0.05
 MOST = 100_000
+LARGEST_EFFECT = 1e3  # in standard deviations; any larger needs no more than the fewest blocks
 
 
 def for_equivalence(reference: Array, other: Array, margin: Margin) -> int | None:
@@ -46,8 +47,9 @@ def for_equivalence(reference: Array, other: Array, margin: Margin) -> int | Non
     spread = max(float(np.std(edge - gap, ddof=1)), float(np.std(edge + gap, ddof=1)))
     if not (reach > 0 and spread > 0):
         return None
+    effect = min(reach / spread, LARGEST_EFFECT)
     solver = TTestPower()
-    return _fewest(lambda n: 2 * float(solver.power(reach / spread, n, LEVEL, alternative="larger")) - 1)
+    return _fewest(lambda n: 2 * float(solver.power(effect, n, LEVEL, alternative="larger")) - 1)
 
 
 def for_difference(gap: Array, family: int) -> int | None:
@@ -62,7 +64,8 @@ def for_difference(gap: Array, family: int) -> int | None:
     """
     if len(gap) < 2 or constant(gap) or float(np.mean(gap)) == 0:
         return None
-    effect = abs(float(np.mean(gap))) / float(np.std(gap, ddof=1))
+    scaled = to_unit(gap)[0]
+    effect = min(abs(float(np.mean(scaled))) / float(np.std(scaled, ddof=1)), LARGEST_EFFECT)
     level = LEVEL / max(family, 1)
     solver = TTestPower()
 

@@ -101,10 +101,12 @@ def _controls(contrasts: Sequence[ContrastReport]) -> list[str]:
         if contrast.control == "A/A" and contrast.divergence.differing
     ]
     kinds = {contrast.control for contrast in contrasts}
-    missing = [kind for kind in ("A/A", "one-ulp") if kind not in kinds]
-    if missing:
+    if "A/A" not in kinds:
+        said.append("No A/A control (an arm with `repeat`): whether an arm repeats itself bit for bit is not known.")
+    if "one-ulp" not in kinds:
         said.append(
-            f"No {' and no '.join(missing)} control: what the same arm, or rounding alone, would do is not known."
+            "No one-ulp control (`repeat` and `perturb: one-ulp`): what rounding alone does to the outcome is not "
+            "known, so no gap is called SYSTEMATIC."
         )
     return said
 

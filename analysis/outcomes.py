@@ -11,6 +11,9 @@ import pyarrow as pa
 
 from analysis.trials import Trial
 
+LARGEST = 1e150
+"""Beyond it, squares leave float64's range; a loss there has diverged in all but name."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -60,7 +63,7 @@ def evaluated_outcomes(trials: Iterable[Trial], recorded: Mapping[str, float | N
     outcomes = {}
     for trial in trials:
         value = recorded.get(trial.trial_id)
-        reason = trial.trouble or (f"{name} was not recorded" if value is None else _not_finite(value, name))
+        reason = trial.trouble or (f"{name} was not recorded" if value is None else _unusable(value, name))
         outcomes[trial.trial_id] = Outcome(None if reason else value, reason)
     return outcomes
 
@@ -75,9 +78,11 @@ def _mean(trial: Trial, values: list[float | None], metric: str, last: int) -> O
         mean = math.fsum(present) / last
     except (OverflowError, ValueError):  # a sum above float64's range; infinities of both signs
         mean = math.inf
-    reason = _not_finite(mean, metric)
+    reason = _unusable(mean, metric)
     return Outcome(None if reason else mean, reason)
 
 
-def _not_finite(value: float, name: str) -> str:
-    return "" if math.isfinite(value) else f"{name} is not finite in the outcome's batches"
+def _unusable(value: float, name: str) -> str:
+    if not math.isfinite(value):
+        return f"{name} is not finite in the outcome's batches"
+    return f"{name} is {value:.3g}, too large to compare" if abs(value) > LARGEST else ""

@@ -11,6 +11,7 @@ from ablate.design.spec import Margin
 from analysis import blocks_needed
 from analysis.bca import Interval, mean_interval, ratio_interval
 from analysis.pairing import Pairing
+from analysis.relative import relative_gap
 from analysis.sign_flip import SignFlip, sign_flip
 from analysis.tost import Equivalence, equivalence
 
@@ -26,7 +27,7 @@ class Effect:
     Attributes:
         n: blocks with an outcome on both sides.
         gap: mean of other minus reference; None without blocks.
-        relative: mean(other) / mean(reference) - 1; None unless all reference outcomes are above zero.
+        relative: mean(other) / mean(reference) - 1; None where that has no meaning.
         gap_interval: 95 % interval of ``gap``.
         relative_interval: 95 % interval of ``relative``.
         test: sign-flip test.
@@ -59,11 +60,10 @@ def effect(pairing: Pairing, margin: Margin | None, family: int, seed: int = 0) 
         Effect: without NaN, whatever the number and spread of the blocks.
     """
     reference, other, gap = pairing.reference, pairing.other, pairing.gap
-    percent = len(gap) > 0 and bool(np.all(reference > 0))
     return Effect(
         n=len(gap),
         gap=float(np.mean(gap)) if len(gap) else None,
-        relative=float(np.mean(other) / np.mean(reference) - 1) if percent else None,
+        relative=relative_gap(reference, other),
         gap_interval=mean_interval(gap, seed),
         relative_interval=ratio_interval(reference, other, seed),
         test=sign_flip(gap, seed),

@@ -77,7 +77,7 @@ def test_equal_differences_and_zeros_are_a_point():
 def test_no_percentage_without_a_positive_reference():
     interval = ratio_interval(np.array([1.0, -1.0, 2.0]), np.array([1.0, 1.0, 2.0]))
     assert interval.low is None
-    assert interval.method == "no percentage: the reference's outcomes are not all above zero"
+    assert interval.method == "no percentage: the reference's outcomes are not all above zero, or next to it"
 
 
 def test_extreme_and_nearly_equal_differences_give_finite_ends():

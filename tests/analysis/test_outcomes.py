@@ -38,6 +38,7 @@ def test_equal_losses_give_equal_bits_in_any_order():
         ([1.0, None, 2.0, 3.0], "3 of the outcome's 4 batches have a loss"),
         ([1.0, math.nan, 2.0, 3.0], "loss is not finite in the outcome's batches"),
         ([1.0, math.inf, -math.inf, 3.0], "loss is not finite in the outcome's batches"),
+        ([1e200] * 4, "loss is 1e+200, too large to compare"),
         ([1.7e308] * 4, "loss is not finite in the outcome's batches"),
     ],
 )
