@@ -12,6 +12,11 @@ from analysis.contrast import ContrastReport
 from analysis.digits import number, p_value, plural
 
 LEVEL = 0.05
+MEANING = {
+    "A/A": "the same arm once more, which shows whether it repeats itself",
+    "one-ulp": "initial weights moved by one ulp, the smallest step between two floating-point numbers, which shows "
+    "how far rounding alone takes an outcome",
+}
 
 
 def notes(
@@ -101,6 +106,7 @@ def _controls(contrasts: Sequence[ContrastReport]) -> list[str]:
         if contrast.control == "A/A" and contrast.divergence.differing
     ]
     kinds = {contrast.control for contrast in contrasts}
+    said += [f"{kind} control: {MEANING[kind]}." for kind in MEANING if kind in kinds]
     if "A/A" not in kinds:
         said.append("No A/A control (an arm with `repeat`): whether an arm repeats itself bit for bit is not known.")
     if "one-ulp" not in kinds:

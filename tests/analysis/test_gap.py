@@ -60,6 +60,15 @@ def printed(report):
     return out.getvalue()
 
 
+def test_a_narrow_terminal_is_not_overrun(tmp_path):
+    told = teller(changed=lambda t, x: Told(x * 1.5, audits=faulty_audits()))
+    report = gap(write_run(tmp_path / "run", grid(ARMS, margin=Margin(value=2.0, unit="percent")), told))
+    out = io.StringIO()
+    print_gap(report, Console(file=out, width=80, force_terminal=True, color_system=None))
+    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert "…" not in out.getvalue()  # nothing is cut off
+
+
 def words(text):
     return " ".join(text.split())
 
