@@ -37,6 +37,7 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 known["source_hash"] = source_hash(trainable)
                 session = Session(task, recorder)
                 outcomes, diverged = _train(trainable, session)
+                session.late_findings()
             except StoreError:
                 raise
             except Exception as error:

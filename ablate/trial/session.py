@@ -19,7 +19,7 @@ from ablate.trial.fingerprint import OrderChain, content_hash, model_hash, one_u
 from ablate.trial.numerics import DTYPES, ArmNotInEffect
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
-from ablate.trial.watch import watch
+from ablate.trial.watch import finding_rows, watch
 from ablate.trial.weights import restore, seed_global_generators
 
 
@@ -44,6 +44,8 @@ class Session:
         self.model: nn.Module | None = None
         self.columns: dict[str, str | None] = {"initial_hash": None, "perturbation_hash": None}
         self._guard: SavedTensorGuard | None = None
+        self._guards: dict[int, SavedTensorGuard] = {}
+        self._told: dict[int, int] = {}  # how many findings of each guard are recorded
         self._order: int | None = None
         self._content: int | None = None
         self._began = time.perf_counter()
@@ -97,7 +99,15 @@ class Session:
             yield
             return
         with watch(self.model, self.batch_index, self.recorder) as self._guard:
+            self._guards[self.batch_index] = self._guard
             yield
+        self._told[self.batch_index] = len(self._guard.findings)
+
+    def late_findings(self) -> None:
+        """Record what guards found after their batch: a backward that ran later, over a graph kept from then."""
+        for index, guard in self._guards.items():
+            for row in finding_rows(guard, since=self._told.get(index, 0)):
+                self.recorder.audit(batch_index=index, **row)
 
     def record(self, loss: float, metrics: Mapping[str, float | Tensor], diverged: bool = False) -> None:
         """Acknowledge the batch in hand and go to the next.

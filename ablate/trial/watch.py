@@ -12,6 +12,9 @@ from ablate.audit.draws import CHECK, UndeclaredDraw, undeclared_draws
 from ablate.audit.guard import SavedTensorGuard
 from ablate.record.recorder import Recorder
 
+MOST_ROWS = 100
+"""A corrupted buffer can touch a thousand tensors of one batch; a reader needs the first ones and the number."""
+
 
 @contextmanager
 def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iterator[SavedTensorGuard]:
@@ -35,10 +38,15 @@ def _guard_rows(guard: SavedTensorGuard) -> Iterator[dict[str, Any]]:
     yield {
         "check": "saved_tensors",
         "verdict": "clean",
-        "count": guard.tensors_checked - len(guard.findings),
+        "count": guard.tensors_checked - guard.tensors_changed,
         "detail": f"{guard.tensors_saved} saved, {guard.tensors_never_used} never asked for by backward{unseen}",
     }
-    for finding in guard.findings:
+    yield from finding_rows(guard, since=0)
+
+
+def finding_rows(guard: SavedTensorGuard, since: int) -> Iterator[dict[str, Any]]:
+    """Return rows for findings from number ``since`` on; past ``MOST_ROWS`` of a batch they are only counted."""
+    for finding in guard.findings[since:MOST_ROWS]:
         yield {
             "check": "saved_tensors",
             "verdict": "refused" if finding.version_moved else "overwritten",
@@ -49,6 +57,13 @@ def _guard_rows(guard: SavedTensorGuard) -> Iterator[dict[str, Any]]:
             "near": finding.near,
             "source": finding.source,
             "detail": finding.detail,
+        }
+    if (rest := len(guard.findings) - max(since, MOST_ROWS)) > 0:
+        yield {
+            "check": "saved_tensors",
+            "verdict": "overwritten",
+            "count": rest,
+            "detail": "further tensors, not listed",
         }
 
 

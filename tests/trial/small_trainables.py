@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Player
@@ -135,3 +135,17 @@ def function_alias(config: dict[str, Any], ctx: Any) -> None:
         buffer[:] = -1
         loss.backward()
         ctx.batch(loss)
+
+
+def function_late_backward(config: dict[str, Any], ctx: Any) -> None:
+    """Runs backward after the batch it belongs to was recorded, on a buffer that was overwritten."""
+    weight = nn.Parameter(torch.ones(4))
+    buffer = np.ones(4, dtype=np.float32)
+    late = None
+    for _ in range(ctx.batches):
+        loss = (weight * torch.from_numpy(buffer)).sum()
+        if late is None:
+            late = loss
+        ctx.batch(loss.detach())
+    buffer[:] = -1
+    late.backward()

@@ -66,5 +66,5 @@ def test_an_arm_that_did_not_take_effect_is_refused(
 
 def test_a_variable_that_is_not_set_is_named() -> None:
     os.environ.pop("ONEDNN_JIT_DUMP", None)
-    with pytest.raises(ArmNotInEffect, match="env.ONEDNN_JIT_DUMP: asked for 1, but this process has unset"):
+    with pytest.raises(ArmNotInEffect, match=r"env\.ONEDNN_JIT_DUMP: asked for 1, but this process has unset"):
         verify(Numerics(env={"ONEDNN_JIT_DUMP": "1"}), FOUND)

@@ -113,7 +113,11 @@ def test_a_loss_that_is_not_finite_ends_the_trial_as_diverged(tmp_path: Path) ->
     ("trainable", "settings", "message"),
     [
         ("Line", {"bad_at": 1, "how": "raise"}, "batch 1:\n"),
-        ("Line", {"bad_at": 1, "how": "vector"}, "batch 1: the loss is shape (2,)\n    allowed: a tensor with one element"),
+        (
+            "Line",
+            {"bad_at": 1, "how": "vector"},
+            "batch 1: the loss is shape (2,)\n    allowed: a tensor with one element",
+        ),
         ("Line", {"bad_at": 0, "how": "float"}, "batch 0: the loss is a float"),
         ("Line", {"bad_at": 3, "how": "ends"}, "batch 3: batches() ended after 3 of 4"),
         ("function_too_few", {}, "ctx.batch was called 1 times\n    allowed: 4 (ctx.batches)"),
@@ -147,6 +151,12 @@ def test_a_numpy_write_between_forward_and_backward_is_found_in_a_function_train
     found = [row for row in audits(tmp_path) if row["verdict"] == "overwritten"]
     assert [(row["batch_index"], row["shape"], row["version_moved"]) for row in found] == [(0, [4], False)]
     assert "small_trainables.py" in found[0]["source"]
+
+
+def test_a_backward_that_runs_after_its_batch_is_still_compared(tmp_path: Path) -> None:
+    run(tmp_path, "function_late_backward")
+    found = [row for row in audits(tmp_path) if row["verdict"] == "overwritten"]
+    assert [(row["batch_index"], row["shape"]) for row in found] == [(0, [4])]
 
 
 def test_draws_from_the_global_generator_are_named(tmp_path: Path) -> None:

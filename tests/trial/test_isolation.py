@@ -1,0 +1,220 @@
+"""Every trial is a pristine process that ends with its owner, however the owner died."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from spec_factory import make_task
+
+from ablate.design.trial_spec import GuardPlan, Numerics
+from ablate.record.journal import read_journal, rows_written
+from ablate.record.paths import StorePaths
+from ablate.trial import isolation, server
+from ablate.trial.environment import process_environment
+from ablate.trial.isolation import Isolation, ServerFailed
+
+
+def wait_until(true: Callable[[], object], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(0.02)
+    return bool(true())
+
+
+def processes_of(root: Path) -> list[psutil.Process]:
+    """Servers and trials of one test: they were started with its scratch folder in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("ABLATE_TEST") == str(root) and process.pid != os.getpid():
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found
+
+
+@pytest.fixture
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Isolation]:
+    monkeypatch.setenv("ABLATE_TEST", str(tmp_path))
+    made = Isolation(uuid.uuid4().hex)
+    yield made
+    made.close()
+    assert wait_until(lambda: not processes_of(tmp_path), 5), processes_of(tmp_path)
+
+
+def test_two_environments_run_side_by_side_and_each_is_what_it_asked_for(isolated: Isolation, tmp_path: Path) -> None:
+    plain = make_task(tmp_path, "small_trainables:Line")
+    default = make_task(tmp_path, "small_trainables:Line", numerics=Numerics(env={"ATEN_CPU_CAPABILITY": "default"}))
+    off = make_task(tmp_path, "small_trainables:Line", numerics=Numerics(onednn=False))
+    ends = [isolated.run(task) for task in (plain, default, off)]
+    assert [end.status for end in ends] == ["done"] * 3
+    columns = [
+        json.loads(StorePaths(tmp_path).trial_json(task.spec.trial_id, 1).read_text()) for task in (plain, default, off)
+    ]
+    assert columns[1]["capability"] == "DEFAULT" != columns[0]["capability"]
+    assert [row["onednn"] for row in columns] == [True, True, False]
+    assert len({row["host"] for row in columns}) == 1
+    assert all(row["threads_used"] <= 1 for row in columns)
+
+
+def test_what_a_trial_prints_is_in_its_log(isolated: Isolation, tmp_path: Path) -> None:
+    task = make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 1, "how": "raise"})
+    assert isolated.run(task).kind == "code"
+    log = StorePaths(tmp_path).log(task.spec.trial_id, 1).read_text()
+    assert "Traceback" in log
+    assert "the user's own mistake" in log
+
+
+def test_an_arm_that_cannot_take_effect_fails_its_trial(isolated: Isolation, tmp_path: Path) -> None:
+    numerics = Numerics(env={"ATEN_CPU_CAPABILITY": "vsx"})  # of another processor: torch falls back with a warning
+    end = isolated.run(make_task(tmp_path, "small_trainables:Line", numerics=numerics))
+    assert end.status == "failed"
+    assert "env.ATEN_CPU_CAPABILITY: asked for vsx, but this process has" in end.error
+
+
+def test_a_trial_killed_from_outside_is_an_infrastructure_failure(isolated: Isolation, tmp_path: Path) -> None:
+    end = isolated.run(make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 1, "how": "die"}))
+    assert (end.status, end.kind) == ("failed", "infrastructure")
+    assert end.error.endswith("attempt 1: its process died by signal 9")
+
+
+def test_a_trial_killed_for_memory_is_recognised(
+    isolated: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = iter([3, 4])
+    monkeypatch.setattr(isolation, "oom_kills", lambda: next(counts))
+    end = isolated.run(make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 1, "how": "die"}))
+    assert (end.status, end.kind) == ("failed", "memory")
+    assert "killed because the machine ran out of memory" in end.error
+
+
+def test_the_kernels_count_of_memory_kills_is_read() -> None:
+    if not Path("/proc/vmstat").exists():
+        pytest.skip("no /proc/vmstat on this system")
+    count = isolation.oom_kills()
+    assert count is None or count >= 0
+
+
+def test_shutting_the_connection_down_kills_the_trial(isolated: Isolation, tmp_path: Path) -> None:
+    task = make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 1, "how": "hang"})
+    rows = StorePaths(tmp_path).rows(task.spec.trial_id, 1)
+
+    def stop_soon(connection: socket.socket) -> None:
+        import threading
+
+        def stop() -> None:
+            assert wait_until(rows.exists, 20)
+            connection.shutdown(socket.SHUT_RDWR)
+
+        threading.Thread(target=stop).start()
+
+    end = isolated.run(task, stop_soon)
+    assert end.status == "failed"
+    assert wait_until(lambda: len(processes_of(tmp_path)) <= 1, 2)  # the server alone is left
+
+
+OWNER = """
+import sys, uuid
+from ablate.trial.isolation import Isolation
+from ablate.trial.task import TrialTask
+isolation = Isolation(uuid.uuid4().hex)
+print("start", flush=True)
+isolation.run(TrialTask.model_validate_json(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("victims", ["owner", "owner and server", "server"])
+def test_a_trial_ends_within_two_seconds_of_its_owner_killed(tmp_path: Path, victims: str) -> None:
+    settings = {"bad_at": 1, "how": "hang"}
+    task = make_task(tmp_path, "small_trainables:Line", settings=settings, guard=GuardPlan(first=0, every=0))
+    environment = {**os.environ, "ABLATE_TEST": str(tmp_path)}
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, task.model_dump_json()], env=environment)
+    rows = StorePaths(tmp_path).rows(task.spec.trial_id, 1)
+    assert wait_until(lambda: rows_written(rows) == 1, 30)
+    others = [process for process in processes_of(tmp_path) if process.pid != owner.pid]
+    assert len(others) == 2  # server and trial
+    trial = max(others, key=lambda process: process.create_time())
+    the_server = min(others, key=lambda process: process.create_time())
+    if "server" in victims:
+        the_server.kill()
+    if "owner" in victims:
+        owner.send_signal(signal.SIGKILL)
+    assert wait_until(lambda: not trial.is_running() or trial.status() == psutil.STATUS_ZOMBIE, 2)
+    if victims == "server":
+        owner.send_signal(signal.SIGKILL)
+    owner.wait()
+    assert wait_until(lambda: not processes_of(tmp_path), 3)
+    assert len(read_journal(rows).rows) == 1  # what was acknowledged before is there
+
+
+def test_a_server_with_a_second_thread_refuses_to_fork(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not Path("/proc/self/task").exists():
+        pytest.skip("no /proc on this system")
+    import threading
+
+    stop = threading.Event()
+    thread = threading.Thread(target=stop.wait)
+    thread.start()
+    try:
+        assert "threads; something started a pool at import" in server.unfit_to_fork()
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_a_refused_fork_is_told_to_the_user(isolated: Isolation, tmp_path: Path) -> None:
+    # the grid refuses this variable; here it makes NumPy start a pool when the server imports it
+    task = make_task(tmp_path, "small_trainables:Line", numerics=Numerics(env={"OPENBLAS_NUM_THREADS": "2"}))
+    end = isolated.run(task)
+    assert end.kind == "infrastructure"
+    assert "no process could be made for it: the fork server has 2 threads" in end.error
+
+
+def test_a_server_that_cannot_start_says_what_it_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "torch.py").write_text("raise ImportError('this torch is broken')")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("ABLATE_TEST", str(tmp_path))
+    with pytest.raises(ServerFailed) as caught:
+        Isolation(uuid.uuid4().hex).run(make_task(tmp_path, "small_trainables:Line"))
+    assert "ablate.trial.server did not start" in str(caught.value)
+    assert "this torch is broken" in str(caught.value)
+    assert "Check that torch imports" in str(caught.value)
+
+
+AFTER_PRELOAD = """
+import sys
+from ablate.trial import server
+server.preload()
+assert server.unfit_to_fork() == "", server.unfit_to_fork()
+loaded = set(sys.modules)
+import torch
+parameter = torch.nn.Parameter(torch.ones(2))
+optimiser = torch.optim.Adam([parameter])
+parameter.sum().backward()
+optimiser.step()
+import ablate.trial.runner, ablate.record.recorder, ablate.audit.guard, safetensors.torch
+print("\\n".join(sorted(set(sys.modules) - loaded)))
+"""
+
+
+def test_a_forked_trial_has_everything_imported_and_one_thread() -> None:
+    environment = process_environment(Numerics(), os.environ)
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_PRELOAD], env=environment, capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.split()) <= 1, done.stdout  # torch imports one small module at the first step
