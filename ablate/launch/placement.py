@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import Problem, UnmetPlacement, nearest
 
 
@@ -27,12 +28,15 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) -> None:
+def check(
+    requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node], where: Callable[[Loc], str] = dotted
+) -> None:
     """Check that every arm fits on some node when that node is empty.
 
     Args:
         requests: arm name -> what it asks for.
         nodes: the machines there are.
+        where: turns a key path into a place; pass ``YamlSource.where`` to name lines.
 
     Raises:
         UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, and the nearest name.
@@ -41,7 +45,7 @@ def check(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) ->
         problem
         for arm, request in requests.items()
         if not any(_fits(request, node) for node in nodes)
-        for problem in _reasons(arm, request, nodes)
+        for problem in _reasons(arm, request, nodes, where)
     ]
     if problems:
         raise UnmetPlacement(*problems)
@@ -51,7 +55,9 @@ def _fits(request: Mapping[str, float], node: Node) -> bool:
     return all(node.resources.get(name, 0.0) >= amount for name, amount in request.items())
 
 
-def _reasons(arm: str, request: Mapping[str, float], nodes: Sequence[Node]) -> list[Problem]:
+def _reasons(
+    arm: str, request: Mapping[str, float], nodes: Sequence[Node], where: Callable[[Loc], str]
+) -> list[Problem]:
     offered = {name for node in nodes for name in node.resources}
     listing = "; ".join(f"{node.name}: " + ", ".join(f"{k} {v:g}" for k, v in node.resources.items()) for node in nodes)
     reasons = []
@@ -62,8 +68,10 @@ def _reasons(arm: str, request: Mapping[str, float], nodes: Sequence[Node]) -> l
                 f"the most on one node is {most:g}" if most else "no node offers it"
             )
             close = nearest(name, offered) if name not in offered else ""
-            reasons.append(Problem(f"arms.{arm}.resources.{name}", found, listing, close))
+            reasons.append(Problem(where(("arms", arm, "resources", name)), found, listing, close))
     together = ", ".join(f"{name} {amount:g}" for name, amount in request.items())
     return reasons or [
-        Problem(f"arms.{arm}.resources", f"asks for {together} on one node; no node offers all of it", listing)
+        Problem(
+            where(("arms", arm, "resources")), f"asks for {together} on one node; no node offers all of it", listing
+        )
     ]

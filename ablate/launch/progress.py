@@ -79,7 +79,8 @@ class Display:
         self._ended.set()
         if self._thread:
             self._thread.join()
-        self._live.stop()
+        if self._console.is_terminal:  # on anything else it would print an empty line
+            self._live.stop()
 
     def _watch(self, state: Callable[[], State]) -> None:
         began: tuple[float, int] | None = None

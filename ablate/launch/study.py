@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +22,7 @@ from ablate.design.plan import plan
 from ablate.design.resolve import check_settings, find_trainable
 from ablate.design.shadow import check_not_shadowed
 from ablate.design.trial_spec import TrialSpec
-from ablate.design.yaml_source import read_yaml
+from ablate.design.yaml_source import Loc, dotted, read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.local import Finished, LocalLauncher
@@ -66,6 +66,7 @@ class Study:
     grid: GridSpec
     specs: tuple[TrialSpec, ...]
     search: tuple[str, ...]
+    where: Callable[[Loc], str] = dotted
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def read_study(path: Path) -> Study:
     if problems := check_settings(source, grid, where):
         raise BadInput(*problems)
     plan(grid, placement.available_cores(), where)
-    return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)))
+    return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)), where)
 
 
 def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow_mixed_code: bool = False) -> Launched:
@@ -106,7 +107,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
     """
     display = Display(console)
     try:
-        placement.check({spec.arm: spec.resources for spec in study.specs}, launcher.nodes())
+        placement.check({spec.arm: spec.resources for spec in study.specs}, launcher.nodes(), study.where)
         with _sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
