@@ -23,6 +23,7 @@ class AuditRow:
         verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn.
         count: tensors checked (clean), overwritten, or numbers drawn.
         shape: shape of the tensor.
+        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``.
         near: parameter or module nearby, or the name of the draw.
         source: user's source line, ``file.py:12``.
     """
@@ -35,6 +36,7 @@ class AuditRow:
     verdict: str
     count: int
     shape: tuple[int, ...] = ()
+    role: str = ""
     near: str = ""
     source: str = ""
 
@@ -47,6 +49,7 @@ class Fault:
         arms: arms it was seen in, sorted.
         batch: first batch it was seen at.
         shape: the tensor's shape.
+        role: what it is to the operation whose backward needs it; may be empty.
         near: parameter or module nearby; may be empty.
         source: user's source line that saved it; may be empty.
         per_batch: tensors overwritten in that batch of that trial.
@@ -57,6 +60,7 @@ class Fault:
     arms: tuple[str, ...]
     batch: int
     shape: tuple[int, ...]
+    role: str
     near: str
     source: str
     per_batch: int
@@ -116,6 +120,7 @@ def _fault(rows: Sequence[AuditRow]) -> Fault | None:
         arms=tuple(sorted({row.arm for row in rows})),
         batch=first.batch_index,
         shape=first.shape,
+        role=first.role,
         near=first.near,
         source=first.source,
         per_batch=sum(row.count for row in here),

@@ -69,6 +69,7 @@ def read_audits(run: Run) -> tuple[AuditRow, ...]:
         "verdict",
         "count",
         "shape",
+        "role",
         "near",
         "source",
         "attempt",
@@ -87,6 +88,7 @@ def read_audits(run: Run) -> tuple[AuditRow, ...]:
             verdict=row["verdict"],
             count=1 if row["count"] is None else row["count"],
             shape=tuple(row["shape"] or ()),
+            role=row["role"] or "",
             near=row["near"] or "",
             source=row["source"] or "",
         )

@@ -122,7 +122,8 @@ def _control(found: Findings) -> str:
 def _tensor(fault: Fault) -> str:
     saved = f", saved at {fault.source}" if fault.source else ""
     near = f" ({fault.near})" if fault.near else ""
-    return f"shape {fault.shape}{saved}{near}"
+    role = f"{fault.role}, " if fault.role else ""
+    return f"{role}shape {fault.shape}{saved}{near}"
 
 
 def _consequence(found: Findings) -> str:

@@ -20,6 +20,7 @@ class Overwritten:
         shape: its shape.
         dtype: its element type, ``float32``.
         version_moved: whether autograd's version counter saw the write (torch then refuses the backward).
+        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``; empty if unknown.
         near: the parameter it is, or the module or parameter nearby, in words; empty if unknown.
         source: the user's line that saved it, ``file.py:123 in function``; empty if unknown.
         detail: what happened, in words.
@@ -29,6 +30,7 @@ class Overwritten:
     shape: tuple[int, ...]
     dtype: str
     version_moved: bool
+    role: str
     near: str
     source: str
     detail: str
@@ -61,8 +63,6 @@ def refusal(saved: Saved, finding: Overwritten) -> RuntimeError:
 def _finding(saved: Saved, use: Role, model: nn.Module | None, what: str, moved: bool) -> Overwritten:
     t = saved.region.tensor
     detail = [what]
-    if use.operation:
-        detail.append(f"needed by {use.operation}" + (f" as {use.name}" if use.name else ""))
     if saved.region.original is not None:
         detail.append("not computed in the forward pass (data, target or parameter)")
     return Overwritten(
@@ -70,6 +70,7 @@ def _finding(saved: Saved, use: Role, model: nn.Module | None, what: str, moved:
         shape=tuple(t.shape),
         dtype=str(t.dtype).removeprefix("torch."),
         version_moved=moved,
+        role=f"{use.name or 'a tensor'} of {use.operation}" if use.operation else "",
         near=near(t, saved.place, saved.last_parameter, model),
         source=source(saved.place),
         detail="; ".join(detail),

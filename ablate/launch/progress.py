@@ -59,14 +59,16 @@ class Display:
         self._task = self._live.add_task("starting", total=None)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._printed = -LINE_EVERY_S
         if console.is_terminal:
             self._live.start()
 
     def stage(self, words: str) -> None:
-        """Say what goes on before the first trial."""
+        """Say what goes on before the first trial; without a terminal at most every few seconds."""
         if self._console.is_terminal:
             self._live.update(self._task, description=words)
-        else:
+        elif time.monotonic() - self._printed >= LINE_EVERY_S:
+            self._printed = time.monotonic()
             self._console.print(words)
 
     def follow(self, state: Callable[[], State]) -> None:
@@ -84,7 +86,6 @@ class Display:
 
     def _watch(self, state: Callable[[], State]) -> None:
         began: tuple[float, int] | None = None
-        printed = 0.0
         while not self._ended.wait(0.5):
             now, current = time.monotonic(), state()
             if began is None:
@@ -96,7 +97,7 @@ class Display:
                 self._live.update(
                     self._task, description=words, completed=current.batches, total=current.batches_in_all
                 )
-            elif now - printed >= LINE_EVERY_S:
-                printed = now
+            elif now - self._printed >= LINE_EVERY_S:
+                self._printed = now
                 share = 100 * current.batches / max(1, current.batches_in_all)
                 self._console.print(f"{share:3.0f} % of batches, {words}")

@@ -53,6 +53,7 @@ AUDIT_COLUMNS: dict[str, str] = {
     "shape": "list_int64",
     "dtype": "string",
     "version_moved": "bool",
+    "role": "string",
     "near": "string",
     "source": "string",
     "detail": "string",

@@ -54,6 +54,7 @@ def finding_rows(guard: SavedTensorGuard, since: int) -> Iterator[dict[str, Any]
             "shape": finding.shape,
             "dtype": finding.dtype,
             "version_moved": finding.version_moved,
+            "role": finding.role,
             "near": finding.near,
             "source": finding.source,
             "detail": finding.detail,

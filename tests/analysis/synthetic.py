@@ -105,6 +105,7 @@ def overwritten(batch: int, count: int = 19) -> list[dict[str, Any]]:
         "shape": [1, 3, 16, 24],
         "dtype": "float32",
         "version_moved": False,
+        "role": "target of MseLossBackward0",
         "near": "outside every module, after parameter last.bias",
         "source": "somewhere/model.py:123 in Model.loss",
     }

@@ -55,7 +55,7 @@ def test_reused_target_buffer_gives_exactly_19_findings(model, size):
         assert finding.source.startswith(__file__.rsplit("/", 1)[-1]) or "test_guard.py:" in finding.source
         assert finding.source.endswith(" in window")
         assert "unseen by torch's version counter" in finding.detail
-        assert "needed by MseLossBackward0 as target" in finding.detail
+        assert finding.role == "target of MseLossBackward0"
         assert "data, target or parameter" in finding.detail
     with pytest.raises(dataclasses.FrozenInstanceError):
         guard.findings[0].near = ""
@@ -181,7 +181,7 @@ def test_a_result_overwritten_inside_a_module_names_the_module():
             y.sum().backward()
     assert [f.near for f in guard.findings] == ["inside module 1 (Gate)"]
     assert guard.findings[0].source.endswith("Gate.forward")
-    assert "needed by SigmoidBackward0 as result" in guard.findings[0].detail
+    assert guard.findings[0].role == "result of SigmoidBackward0"
     assert [f.near for f in nameless.findings] == ["inside a module of class Gate"]
 
 
