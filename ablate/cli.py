@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(
     help="Does training still come out the same after you changed the machine, a flag or a version? "
@@ -28,10 +34,8 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path(
     """Write grid.yaml and a small trainable of your own, ready to launch."""
     from ablate.design.starter import write_starter
 
-    for path in write_starter(folder):
-        typer.echo(f"wrote {path}")
     grid = "grid.yaml" if folder == Path(".") else folder / "grid.yaml"
-    typer.echo(f"next: ablate launch {grid}")
+    _say(*(f"wrote {path}" for path in write_starter(folder)), f"next: ablate launch {grid}")
 
 
 @app.command()
@@ -60,15 +64,13 @@ def launch(
     as_json: Json = False,
 ) -> None:
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
-    from rich.console import Console
-
     from ablate.errors import Problem, TrialsFailed
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
 
     study = read_study(grid)
     root = runs / study.grid.study
-    launched = run_study(study, new_launcher(local, address), root, Console(stderr=True), allow_mixed_code)
+    launched = run_study(study, new_launcher(local, address), root, _console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
     if launched.failed:
         raise TrialsFailed(
@@ -92,7 +94,7 @@ def trial(
     from ablate.launch.alone import run_alone
 
     root = run_alone(grid, trial_id, runs)
-    typer.echo(f"recorded in {root}")
+    _say(f"recorded in {root}")
 
 
 @app.command()
@@ -113,11 +115,9 @@ def check(run: Run, as_json: Json = False) -> None:
     findings = check_run(OpenRun(run))
     errors = [finding for finding in findings if finding.severity == "error"]
     if as_json:
-        typer.echo(json.dumps([asdict(finding) for finding in findings], indent=1))
+        _show([asdict(finding) for finding in findings], True, None)
     else:
-        for finding in findings:
-            typer.echo(str(finding))
-        typer.echo(f"{len(errors)} errors, {len(findings) - len(errors)} notes")
+        _say(*map(str, findings), f"{len(errors)} errors, {len(findings) - len(errors)} notes")
     if errors:
         raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
 
@@ -132,12 +132,38 @@ def _print_gap(run: str, as_json: bool) -> None:
 
 
 def _show(content: Any, as_json: bool, render: Any) -> None:
-    if as_json:
-        typer.echo(json.dumps(content, indent=1, allow_nan=False))
-        return
+    with _reader_may_leave():
+        if as_json:
+            typer.echo(json.dumps(content, indent=1, allow_nan=False))
+        else:
+            render(_console())
+
+
+def _say(*lines: str) -> None:
+    with _reader_may_leave():
+        for line in lines:
+            typer.echo(line)
+
+
+def _console(stderr: bool = False) -> Console:
     from rich.console import Console
 
-    render(Console())
+    class Patient(Console):
+        def on_broken_pipe(self) -> None:  # rich would end the launch
+            self.quiet = True
+
+    return Patient(stderr=stderr)
+
+
+@contextmanager
+def _reader_may_leave() -> Iterator[None]:
+    """Print to the end although `head` has seen enough: the exit code is about the execution, not about the reader."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered goes there at exit
 
 
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
@@ -172,8 +198,6 @@ def exit_code(error: BaseException) -> int:
     if type(error).__name__ == "Terminated":
         typer.echo("terminated; what was recorded is kept, launch again to resume", err=True)
         return 143
-    if isinstance(error, BrokenPipeError):
-        return 0
     import traceback
 
     traceback.print_exception(error)

@@ -14,7 +14,7 @@ def smallest_p(pairs: int) -> float:
     Of the 2^n assignments of signs, the observed one and its mirror image are always at least as extreme (Fisher
     1935), so p >= 2 / 2^n.
     """
-    return min(1.0, 2.0 / 2.0**pairs)
+    return min(1.0, 2.0 ** (1 - pairs))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

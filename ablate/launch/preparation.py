@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from ablate.design.trial_spec import TrialSpec
@@ -31,8 +32,8 @@ class Preparation:
         )
         request = Request(specs=tuple(distinct.values()), initial=str(initial), search=search)
         assert self._process.stdin is not None
-        self._process.stdin.write(request.model_dump_json())
-        self._process.stdin.close()
+        with suppress(BrokenPipeError), self._process.stdin:  # it died already: wait() says of what
+            self._process.stdin.write(request.model_dump_json())
 
     def wait(self, progress: Callable[[int, int], None]) -> Prepared:
         """Wait for the end.

@@ -28,6 +28,7 @@ from ablate.launch import placement
 from ablate.launch.local import Finished, LocalLauncher
 from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
+from ablate.launch.ray_launcher import RayLauncher
 from ablate.record.journal import rows_written
 from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
@@ -245,10 +246,8 @@ def _sigterm_raises() -> Iterator[None]:
 
 
 def new_launcher(local: bool, address: str | None) -> Launcher:
-    """Return the launcher asked for; Ray is imported only if it is used."""
+    """Return the launcher asked for."""
     launch_id = uuid.uuid4().hex
     if local:
         return LocalLauncher(launch_id)
-    from ablate.launch.tune import TuneLauncher
-
-    return TuneLauncher(launch_id, address)
+    return RayLauncher(launch_id, address)

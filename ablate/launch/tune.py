@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,12 +24,17 @@ os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 import ray
 from ray import tune
 
+from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.local import Finished
-from ablate.launch.placement import Node, available_cores, this_machine
+from ablate.launch.placement import Node, available_cores
 from ablate.trial.isolation import Isolation
 from ablate.trial.task import TrialEnd, TrialTask
 
 logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
+
+
+ANSWER_S = 4.0
+"""How long a cluster may take to accept a connection."""
 
 
 class TrialActor(tune.Trainable):
@@ -114,9 +120,7 @@ class TuneLauncher:
         self._address = address
 
     def nodes(self) -> list[Node]:
-        """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
-        if not self._address:
-            return [this_machine()]
+        """Return the live nodes of the cluster, which it reaches for that."""
         self.start()
         internal = ("node:", "object_store_memory", "memory", "accelerator_type:")
         return [
@@ -128,12 +132,16 @@ class TuneLauncher:
         ]
 
     def start(self) -> None:
-        """Start an embedded Ray, or reach the cluster."""
+        """Start an embedded Ray, or reach the cluster.
+
+        Raises:
+            UnmetPlacement: no cluster answers at the address.
+        """
         if ray.is_initialized():
             return
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address:
-            ray.init(address=self._address, **options)
+            _reach(self._address, options)
         else:
             ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=0, **options)
 
@@ -168,6 +176,20 @@ class TuneLauncher:
     def close(self) -> None:
         """Leave Ray; an embedded one ends with everything it started."""
         ray.shutdown()
+
+
+def _reach(address: str, options: Mapping[str, Any]) -> None:
+    """Connect to a cluster; Ray itself would try a dead address for two minutes and then end the process."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if host and port.isdecimal():
+            socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        ray.init(address=address, **options)
+    except (OSError, ValueError) as error:
+        advice = "Is it up (`ray status`)? Without --address and RAY_ADDRESS an embedded Ray is started."
+        raise UnmetPlacement(
+            Problem(f"--address {address}", f"no Ray cluster answers: {error}", "", "", advice)
+        ) from None
 
 
 def _id_of(trial: Any) -> str:

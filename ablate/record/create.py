@@ -33,16 +33,20 @@ def create_folders(paths: StorePaths) -> None:
 def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFile:
     """Write ``grid.yaml`` and ``spec.json``, or check that ``grid`` equals or extends what the store belongs to.
 
+    A store without any trial belongs to nobody yet: its launch was refused after the folder was made (bad data, a
+    trainable that does not import), and the mended grid takes it over.
+
     Raises:
         BadInput: if it differs otherwise; each difference is named.
         StoreError: if the disk is full, read-only or fails, or ``spec.json`` is damaged or of a newer schema.
     """
     if not paths.spec_json.exists():
-        write_aside(paths.grid_yaml, grid_bytes)
-        return write_spec(paths, grid, ())
+        return _take_over(paths, grid, grid_bytes)
     stored = read_spec(paths)
     if stored.hash == spec_hash(grid.model_dump_json()):
         return stored
+    if not _holds_a_trial(paths):
+        return _take_over(paths, grid, grid_bytes)
     differing = differences(GridSpec.model_validate_json(stored.grid), grid)
     if differing:
         advice = "a store belongs to one grid, which may only grow: undo this, or launch into another folder"
@@ -50,6 +54,16 @@ def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFil
         raise BadInput(Problem(str(paths.root), found, advice=advice))
     write_aside(paths.grid_yaml, grid_bytes)
     return write_spec(paths, grid, (*stored.history, stored.hash))
+
+
+def _take_over(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFile:
+    write_aside(paths.grid_yaml, grid_bytes)
+    return write_spec(paths, grid, ())
+
+
+def _holds_a_trial(paths: StorePaths) -> bool:
+    parts = (part for folder in (paths.batches, paths.audits, paths.attempts) for part in paths.parts(folder))
+    return paths.trials.exists() or any(parts) or bool(paths.journal_attempts() or paths.logged_attempts())
 
 
 def _check_place(paths: StorePaths, root: Path) -> None:

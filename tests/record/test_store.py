@@ -255,8 +255,28 @@ def test_a_store_may_grow(root):
     assert check(run) == []
 
 
-def test_another_grid_is_refused_with_the_difference(root):
+def test_a_store_without_a_trial_may_be_taken_over_by_another_grid(root):
     Store.open(root, make_grid(), GIVEN).close()
+    with Store.open(root, make_grid(batches=5), b"mended") as opened:
+        spec = make_spec(batches=5)
+        opened.absorb(spec.trial_id, run_trial(opened, spec))
+    run = Run(root)
+    assert run.grid.batches == 5
+    assert run.spec.history == ()
+    assert run.paths.grid_yaml.read_bytes() == b"mended"
+    assert check(run) == []
+
+
+def test_a_store_with_one_broken_attempt_may_not_be_taken_over(root):
+    with Store.open(root, make_grid(), GIVEN) as opened:
+        Recorder(opened.paths, make_spec(), 1).record(0, 1.0, 0.1, {})
+    with pytest.raises(BadInput, match="batches: 4 -> 5"):
+        Store.open(root, make_grid(batches=5), b"other")
+
+
+def test_another_grid_is_refused_with_the_difference(root):
+    with Store.open(root, make_grid(), GIVEN) as opened:
+        opened.absorb(make_spec().trial_id, run_trial(opened, make_spec()))
     with pytest.raises(BadInput, match="this store belongs to a grid that differs:\n      batches: 4 -> 5\n") as caught:
         Store.open(root, make_grid(batches=5), b"other")
     assert "or launch into another folder" in str(caught.value)

@@ -1,0 +1,45 @@
+"""Ray at arm's length: imported when it is first needed, which for a launch that runs nothing is never."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ablate.launch.local import Finished
+from ablate.launch.placement import Node, this_machine
+from ablate.trial.task import TrialTask
+
+if TYPE_CHECKING:
+    from ablate.launch.tune import TuneLauncher
+
+
+class RayLauncher:
+    """Runs trials by Ray Tune. The import alone takes 1.5 s, so a launch that is refused or complete does without."""
+
+    def __init__(self, launch_id: str, address: str | None) -> None:
+        self._launch_id = launch_id
+        self._address = address
+
+    @cached_property
+    def _tune(self) -> TuneLauncher:
+        from ablate.launch.tune import TuneLauncher
+
+        return TuneLauncher(self._launch_id, self._address)
+
+    def nodes(self) -> list[Node]:
+        """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
+        return self._tune.nodes() if self._address else [this_machine()]
+
+    def start(self) -> None:
+        """Start an embedded Ray, or reach the cluster."""
+        self._tune.start()
+
+    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
+        """Run every task once."""
+        self._tune.run(tasks, finished)
+
+    def close(self) -> None:
+        """Leave Ray, if it was needed."""
+        if "_tune" in self.__dict__:
+            self._tune.close()
