@@ -23,9 +23,9 @@ class AuditRow:
         verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn.
         count: tensors checked (clean), overwritten, or numbers drawn.
         shape: shape of the tensor.
-        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``.
         near: parameter or module nearby, or the name of the draw.
         source: user's source line, ``file.py:12``.
+        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``.
     """
 
     trial_id: str
@@ -36,9 +36,9 @@ class AuditRow:
     verdict: str
     count: int
     shape: tuple[int, ...] = ()
-    role: str = ""
     near: str = ""
     source: str = ""
+    role: str = ""
 
 
 @dataclass(frozen=True)

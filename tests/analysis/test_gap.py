@@ -102,7 +102,8 @@ def test_an_overwritten_tensor_with_a_gap(analyse):
     found = by_label(report)["changed - plain"]
     assert (found.verdict.headline, found.verdict.cause, found.verdict.size) == ("BUG", "BUG", "DIFFERENT")
     assert found.verdict.sentence.startswith(
-        "BUG: this tensor was overwritten between forward and backward: target of MseLossBackward0, shape (1, 3, 16, 24), saved at "
+        "BUG: this tensor was overwritten between forward and backward: target of MseLossBackward0, "
+        "shape (1, 3, 16, 24), saved at "
         "somewhere/model.py:123 in Model.loss (outside every module, after parameter last.bias), "
         "in arm changed at batch 0 (19 tensors a batch); "
         "arm plain: none in 2,400 tensors checked. The outcome's gap is +"
