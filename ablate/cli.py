@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,9 +74,10 @@ def launch(
     launched = run_study(study, new_launcher(local, address), root, _console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
     if launched.failed:
+        alone = shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
         raise TrialsFailed(
             *(
-                Problem(end.error, f"{end.kind} failure", advice=f"Run it alone: ablate trial {grid} {end.trial_id}")
+                Problem(f"{end.kind} failure", end.error, advice=f"Run it alone: {alone} {end.trial_id}")
                 for end in launched.failed[:3]
             ),
             Problem(

@@ -44,7 +44,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
         if not store.absorb(trial_id, task.attempt):
             store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
     if end.status == "failed":
-        raise TrialsFailed(Problem(end.error, f"{end.kind} failure"))
+        raise TrialsFailed(Problem(f"{end.kind} failure", end.error))
     return root
 
 

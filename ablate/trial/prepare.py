@@ -10,13 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ablate.design.trial_spec import Frozen, Numerics, TrialSpec
 from ablate.errors import AblateError
+from ablate.trial.trace import last_lines
 
 REFERENCE = Numerics(threads=1, env={"ATEN_CPU_CAPABILITY": "default"})
 
@@ -129,8 +129,7 @@ def main() -> int:
         problems = [asdict(problem) for problem in error.problems]
         print(json.dumps({"error": problems, "exit_code": error.exit_code}), flush=True)
     except BaseException as error:
-        lines = "".join(traceback.format_exception(error)).rstrip().splitlines()
-        print(json.dumps({"trace": "\n".join(lines[-12:])}), flush=True)
+        print(json.dumps({"trace": last_lines(error)}), flush=True)
     else:
         print(json.dumps({"prepared": prepared.model_dump()}), flush=True)
     return 0

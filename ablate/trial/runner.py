@@ -14,9 +14,7 @@ from ablate.trial.importing import is_structured, load, source_hash
 from ablate.trial.provenance import Usage, machine_columns
 from ablate.trial.session import Diverged, Session
 from ablate.trial.task import FailureKind, TrialEnd, TrialTask
-
-TRACE_LINES = 12
-"""How much of a traceback a failure carries to the terminal; the whole of it is in the trial's log."""
+from ablate.trial.trace import last_lines
 
 
 def run_trial(task: TrialTask) -> TrialEnd:
@@ -73,10 +71,7 @@ def _failed(task: TrialTask, error: Exception, at: str, kind: FailureKind = "cod
     where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
         kind = "memory"
-    if isinstance(error, AblateError):
-        words = str(error)
-    else:
-        words = "\n".join("".join(traceback.format_exception(error)).rstrip().splitlines()[-TRACE_LINES:])
+    words = str(error) if isinstance(error, AblateError) else last_lines(error)
     return TrialEnd(
         trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
     )

@@ -130,7 +130,7 @@ def test_a_trainable_that_raises_at_import_shows_its_own_last_lines_and_runs_not
     assert "trainable: doubles:Structured: it raised before any trial was started" in done.words
     assert 'raise RuntimeError("the double raises at import, as it was told")' in done.text
     assert "RuntimeError: the double raises at import, as it was told" in done.text
-    assert "ablate/cli.py" not in done.text
+    assert "/ablate/" not in done.text
     assert list(place.root().glob("journal/*")) == []
 
 
