@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Player
 
@@ -149,3 +150,10 @@ def function_late_backward(config: dict[str, Any], ctx: Any) -> None:
         ctx.batch(loss.detach())
     buffer[:] = -1
     late.backward()
+
+
+class BadData(Line):
+    """Its data are missing."""
+
+    def prepare(self) -> str:
+        raise BadInput(Problem("digits.npz", "is missing", advice="Fetch it."))
