@@ -175,9 +175,12 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 def main() -> None:
     """Run the command line; exit codes say how the execution went, never what the verdict is (README, exit codes)."""
     try:
-        app(standalone_mode=False)
+        code = app(standalone_mode=False)
+        if code == 130:  # typer turned a KeyboardInterrupt into a return value
+            raise KeyboardInterrupt
     except BaseException as error:
-        sys.exit(exit_code(error))
+        code = exit_code(error)
+    sys.exit(code)
 
 
 def exit_code(error: BaseException) -> int:

@@ -1,8 +1,8 @@
 """Trainables that misbehave on schedule; a batch takes well under a millisecond.
 
 Tests copy this file beside a grid and name ``doubles:Structured`` or ``doubles:train``. Two environment variables turn
-it: ``DOUBLES_RAISE_AT_IMPORT`` makes the import raise, ``DOUBLES_WELL`` switches every fault off, so that launching
-again mends a study without another setting or another source.
+it: ``DOUBLES_RAISE_AT_IMPORT`` makes the import raise, ``DOUBLES_WELL`` switches every fault and sleep off, so that
+launching again mends a study without another setting or another source.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Planned(RuntimeError):
 
 def misbehave(fault: str, step_s: float) -> float:
     """Do what the schedule says of this batch; return what the loss is to be multiplied by."""
-    if step_s:
-        time.sleep(step_s)
     if os.environ.get("DOUBLES_WELL"):
         return 1.0
+    if step_s:
+        time.sleep(step_s)
     match fault:
         case "raise":
             raise Planned("the double raises, as it was told")
