@@ -25,7 +25,7 @@ trainable: my_function:train
 settings: {hidden: 4, lr: 0.1}
 batches: 3
 blocks: 2
-arms: {plain: {}, off: {onednn: false}}
+arms: {plain: {}, no-onednn: {onednn: false}}
 """
 
 
