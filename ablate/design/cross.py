@@ -46,5 +46,7 @@ def _trial(grid: GridSpec, arm: str, factors: dict[str, Scalar], block: int) -> 
         block=block,
         batches=grid.batches,
         guard=grid.guard,
+        checkpoint=grid.checkpoint,
+        stall_minutes=grid.stall_minutes,
         resources=chosen.resources,
     )

@@ -11,7 +11,7 @@ from ablate.design.contrasts import default_contrasts, read_contrasts
 from ablate.design.grid_file import GridFile
 from ablate.design.levels import read_levels
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
-from ablate.design.trial_spec import GuardPlan, Numerics
+from ablate.design.trial_spec import CheckpointPlan, GuardPlan, Numerics
 from ablate.design.validation import validate
 from ablate.design.yaml_source import YamlSource, read_yaml
 from ablate.errors import BadInput, Problem
@@ -82,6 +82,8 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         contrasts=contrasts,
         margin=margin,
         guard=GuardPlan(first=file.guard.first, every=file.guard.every),
+        checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
+        stall_minutes=file.stall_minutes,
     )
     return spec, problems
 

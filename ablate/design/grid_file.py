@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from ablate.design.trial_spec import Frozen, Perturbation, Precision
+from ablate.design.trial_spec import STALL_MINUTES, Frozen, Perturbation, Precision
 from ablate.design.yaml_source import Loc
 
 MOST_BLOCKS = 10_000
@@ -64,6 +64,13 @@ class GuardFile(Frozen):
     every: FromZero = 50
 
 
+class CheckpointFile(Frozen):
+    """How often a long trial saves what it needs to go on, as written."""
+
+    batches: FromOne | None = None
+    minutes: Positive | None = None
+
+
 class GridFile(Frozen):
     """A grid file as written."""
 
@@ -79,6 +86,8 @@ class GridFile(Frozen):
     contrasts: list[ContrastFile | None] = Field(default_factory=list)
     margin: Positive | Percent | None = None
     guard: GuardFile = Field(default_factory=GuardFile)
+    checkpoint: CheckpointFile = Field(default_factory=CheckpointFile)
+    stall_minutes: Positive = STALL_MINUTES
 
 
 _NAME = "a name of lower-case letters, digits and _ that begins with a letter"
@@ -122,6 +131,10 @@ ALLOWED: dict[Loc, str] = {
     ("contrasts", _ANY, "where"): "a mapping of factors to one level each",
     ("margin",): "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\"",
     ("guard",): "a mapping: {first: N, every: N}",
+    ("checkpoint",): "a mapping: {batches: N} or {minutes: N}, or both",
+    ("checkpoint", "batches"): "a whole number from 1: save after so many batches",
+    ("checkpoint", "minutes"): "a positive number: save after so many minutes",
+    ("stall_minutes",): "a positive number: minutes without a batch after which a trial counts as hung",
     ("guard", "first"): "a whole number from 0: how many first batches are watched",
     ("guard", "every"): "a whole number from 0: every n-th batch is watched; 0 for none",
 }
@@ -143,6 +156,7 @@ KEYS: dict[Loc, tuple[str, ...]] = {
     ("outcome",): tuple(OutcomeFile.model_fields),
     ("contrasts", _ANY): tuple(ContrastFile.model_fields),
     ("guard",): tuple(GuardFile.model_fields),
+    ("checkpoint",): tuple(CheckpointFile.model_fields),
 }
 """The valid keys of each mapping whose keys are the tool's."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ablate.design.trial_spec import Frozen, GuardPlan, Numerics, Scalar
+from ablate.design.trial_spec import STALL_MINUTES, CheckpointPlan, Frozen, GuardPlan, Numerics, Scalar
 
 
 class Arm(Frozen):
@@ -114,6 +114,8 @@ class GridSpec(Frozen):
         contrasts: which comparisons are made.
         margin: the equivalence margin; None if no equivalence is to be claimed.
         guard: which batches are watched for overwritten tensors.
+        checkpoint: how often a trial saves what it needs to go on; may change between launches.
+        stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
     """
 
     study: str
@@ -128,6 +130,8 @@ class GridSpec(Frozen):
     contrasts: tuple[Contrast, ...]
     margin: Margin | None = None
     guard: GuardPlan = Field(default_factory=GuardPlan)
+    checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
+    stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
 
 
 def level_text(level: Scalar) -> str:

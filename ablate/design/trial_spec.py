@@ -41,6 +41,22 @@ class GuardPlan(Frozen):
         return batch_index < self.first or (self.every > 0 and batch_index % self.every == 0)
 
 
+class CheckpointPlan(Frozen):
+    """How often a long trial saves what it needs to go on: every so many batches, or minutes, or never (neither)."""
+
+    batches: int | None = Field(default=None, ge=1)
+    minutes: float | None = Field(default=None, gt=0)
+
+    def due(self, batches: int, seconds: float) -> bool:
+        """Say whether to save, so many batches and seconds after the last time."""
+        by_batches = self.batches is not None and batches >= self.batches
+        return by_batches or (self.minutes is not None and seconds >= 60 * self.minutes)
+
+
+STALL_MINUTES = 30.0
+"""Minutes without a recorded batch after which a trial counts as hung, unless the grid says otherwise."""
+
+
 class TrialSpec(Frozen):
     """One trial. ``settings`` already holds the arm's and the factors' values."""
 
@@ -53,15 +69,17 @@ class TrialSpec(Frozen):
     block: int
     batches: int
     guard: GuardPlan
+    checkpoint: CheckpointPlan = CheckpointPlan()
+    stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     resources: dict[str, float]
 
     @property
     def trial_id(self) -> str:
         """Content hash: a letter and 15 hex digits, the same on every machine.
 
-        Resources and the guard are left out: where a trial runs and what is looked at while it runs change no
+        Resources, guard, checkpoints and stall are left out: where a trial runs and what is looked at change no
         loss (both tested), so neither may change its identity.
         """
-        content = self.model_dump(exclude={"resources", "guard"})
+        content = self.model_dump(exclude={"resources", "guard", "checkpoint", "stall_minutes"})
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return "t" + hashlib.sha256(text.encode()).hexdigest()[:15]

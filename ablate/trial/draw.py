@@ -6,6 +6,7 @@ drew from them would differ from another before its arithmetic could. Every valu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,11 @@ Shape = tuple[int, ...]
 
 
 class Stream:
-    """One named stream; ``digest`` covers every value drawn from it so far."""
+    """One named stream; ``digest`` is a hash of every value drawn from it so far, ``count`` their number."""
 
     def __init__(self, key: int) -> None:
         self._generator = np.random.Generator(np.random.Philox(key=key))
-        self._hash = xxhash.xxh3_64()
+        self.digest = 0
         self.count = 0
 
     def permutation(self, n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -46,13 +47,33 @@ class Stream:
         """Return a float32 mask: 1 with probability ``keep``, else 0 (a dropout mask, not rescaled)."""
         return torch.from_numpy((self._drawn(self._generator.random(shape)) < keep).astype(np.float32))
 
-    @property
-    def digest(self) -> int:
-        """64-bit hash of every value drawn so far."""
-        return int(self._hash.intdigest())
+    def state(self) -> dict[str, Any]:
+        """Return where the stream stands, as plain numbers."""
+        philox = self._generator.bit_generator.state
+        inner = {name: [int(word) for word in words] for name, words in philox["state"].items()}
+        rest = {name: int(philox[name]) for name in ("buffer_pos", "has_uint32", "uinteger")}
+        return {
+            "state": inner,
+            "buffer": [int(word) for word in philox["buffer"]],
+            **rest,
+            "digest": self.digest,
+            "count": self.count,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go to where a stream of the same key stood."""
+        self._generator.bit_generator.state = {
+            "bit_generator": "Philox",
+            "state": {name: np.array(words, dtype=np.uint64) for name, words in state["state"].items()},
+            "buffer": np.array(state["buffer"], dtype=np.uint64),
+            **{name: state[name] for name in ("buffer_pos", "has_uint32", "uinteger")},
+        }
+        self.digest, self.count = state["digest"], state["count"]
 
     def _drawn(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        self._hash.update(np.ascontiguousarray(values).tobytes())
+        # a chain rather than one running hash, since it must go on after a resume
+        content = np.ascontiguousarray(values).tobytes()
+        self.digest = int(xxhash.xxh3_64_intdigest(self.digest.to_bytes(8, "little") + content))
         self.count += values.size
         return values
 

@@ -49,19 +49,14 @@ class OrderChain:
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
-        self._digest = xxhash.xxh3_64()
+        self.digest = 0
 
     def add(self, batch: Batch) -> int:
         """Add one batch and return the hash of all so far."""
-        self._digest.update(f"{batch.index.size}|".encode() + batch.index.tobytes())
-        for name, stream in sorted(self._draw.streams.items()):
-            self._digest.update(f"{name}:{stream.count}|".encode())
+        content = [self.digest.to_bytes(8, "little"), f"{batch.index.size}|".encode(), batch.index.tobytes()]
+        content += [f"{name}:{stream.count}|".encode() for name, stream in sorted(self._draw.streams.items())]
+        self.digest = int(xxhash.xxh3_64_intdigest(b"".join(content)))
         return self.digest
-
-    @property
-    def digest(self) -> int:
-        """The hash of all batches so far."""
-        return int(self._digest.intdigest())
 
     def draws(self) -> str:
         """Return the hash of every value drawn from every stream so far, as 16 hex digits."""

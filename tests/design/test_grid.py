@@ -129,7 +129,10 @@ def test_margin(load, written, margin, text, of_minus_two):
     assert grid.margin.of(-2.0) == of_minus_two
 
 
-KEYS = "study, question, trainable, settings, factors, arms, blocks, batches, outcome, contrasts, margin, guard"
+KEYS = (
+    "study, question, trainable, settings, factors, arms, blocks, batches, outcome, contrasts, margin, "
+    "guard, checkpoint, stall_minutes"
+)
 NAME = "a name of lower-case letters, digits and _ that begins with a letter"
 MARGIN = "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\""
 ARGUMENTS = "names of Python arguments: letters, digits and _, not beginning with a digit"
