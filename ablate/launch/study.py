@@ -126,7 +126,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
             ended = _Ended(store, tasks, len(study.specs), display)
             try:
                 launcher.run(tasks, ended)
-            except (KeyboardInterrupt, Terminated):
+            except KeyboardInterrupt:
                 launcher.close()  # its trials end with it, so that what they acknowledged can be set aside
                 ended.interrupt()
                 raise
@@ -235,12 +235,20 @@ def _git(folder: Path) -> tuple[str, bool]:
 
 @contextmanager
 def _sigterm_raises() -> Iterator[None]:
-    def raise_terminated(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+    """Treat SIGTERM as Ctrl-C until the end of the block: compiled code of Ray lets no other exception through."""
+    received: list[int] = []
 
-    before = signal.signal(signal.SIGTERM, raise_terminated)
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except KeyboardInterrupt:
+        if received:
+            raise Terminated from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -139,11 +140,17 @@ class TuneLauncher:
         """
         if ray.is_initialized():
             return
+        on_sigterm = signal.getsignal(signal.SIGTERM)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address:
             _reach(self._address, options)
         else:
+            # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
+            os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
             ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=0, **options)
+        signal.signal(
+            signal.SIGTERM, on_sigterm
+        )  # Ray's own handler would end the process with code 1 and a stack dump
 
     def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
         """Run every task once, in the order given as far as resources allow; ``start`` comes first."""

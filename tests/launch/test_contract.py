@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 import time
@@ -29,6 +30,7 @@ arms:
   diverges: {settings: {fault: not finite}}
   killed: {settings: {fault: kill}}
 """
+ACTOR = re.compile(r"ray::\w*(TrialActor|ResourceTrainable)")
 TUNE_LOGS = {"result.json", "progress.csv", "params.json", "params.pkl"}
 HANGS = """\
 arms:
@@ -83,7 +85,7 @@ def run_mixed(launcher: Launcher, place: Workplace, told: Told, study: str) -> N
                 path for folder in Path(tempfile.gettempdir()).glob("ablate-tune-*") for path in folder.rglob("*")
             ]
             told.tune_files += [path.name for path in written if path.name in TUNE_LOGS]
-            told.actors |= {pid for pid, command in place.running().items() if "TrialActor" in command}
+            told.actors |= {pid for pid, command in place.running().items() if ACTOR.match(command)}
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -180,8 +182,8 @@ def test_an_arm_that_asks_for_all_cores_runs_beside_nothing(told):
 
 
 def test_actors_are_reused(told):
-    """The local launcher has none; for Ray, trials of one request share an actor."""
-    assert len(told.actors) <= 4, "10 trials, two kinds of request, two trials at a time"
+    """Ten trials of two kinds of request, at most two at a time."""
+    assert (1 <= len(told.actors) <= 4) if "ray" in told.root.name else not told.actors
 
 
 def test_tune_writes_no_log_files(told):
