@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from ablate.design.device import device_problems, resources_of
 from ablate.design.environment import environment_problem
 from ablate.design.grid_file import ArmFile
 from ablate.design.spec import Arm
@@ -37,6 +38,7 @@ def read_arms(
     arms: dict[str, Arm] = {}
     for name, arm in written.items():
         own = [*_environment_problems(name, arm, source), *_setting_problems(name, arm, factors, source)]
+        own += device_problems(name, arm, source)
         own += _control_problems(name, arm, written, names, source)
         problems += own
         original = written.get(arm.repeat, arm) if arm.repeat is not None else arm
@@ -57,11 +59,16 @@ def _resolve(arm: ArmFile, original: ArmFile, blocks: Sequence[int]) -> Arm:
         precision=original.precision,
         deterministic=original.deterministic,
         perturb=arm.perturb,
+        device=original.device,
+        cudnn=original.cudnn,
+        cudnn_benchmark=original.cudnn_benchmark,
+        tf32=original.tf32,
+        compile=original.compile,
     )
     return Arm(
         numerics=numerics,
         settings=original.settings,
-        resources={"CPU": float(original.threads), **original.resources},
+        resources=dict(resources_of(original)),
         blocks=tuple(blocks[: arm.blocks]),
         repeat=arm.repeat,
     )

@@ -9,6 +9,11 @@ OWNED = {
     "MKL_NUM_THREADS": "use the arm's `threads`",
     "OPENBLAS_NUM_THREADS": "use the arm's `threads`",
     "CUDA_VISIBLE_DEVICES": "leave it out: the tool sets it from the arm's `resources`",
+    "CUDA_DEVICE_ORDER": "leave it out: the tool numbers GPUs as nvidia-smi does",
+    "NVIDIA_TF32_OVERRIDE": "use the arm's `tf32`",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "use the arm's `tf32`",
+    "TORCH_COMPILE_DISABLE": "use the arm's `compile`",
+    "TORCHDYNAMO_DISABLE": "use the arm's `compile`",
 }
 """Variables that are refused in ``env``, with what to do instead."""
 

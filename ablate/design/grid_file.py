@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from ablate.design.trial_spec import STALL_MINUTES, Frozen, Perturbation, Precision
+from ablate.design.trial_spec import STALL_MINUTES, Device, Frozen, Perturbation, Precision
 from ablate.design.yaml_source import Loc
 
 MOST_BLOCKS = 10_000
@@ -28,11 +28,16 @@ Pair = Annotated[list[Any], Field(min_length=2, max_length=2)]
 class ArmFile(Frozen):
     """One arm as written. Which keys are written at all matters beside ``repeat``; see ``model_fields_set``."""
 
+    device: Device = "cpu"
     env: dict[SettingName, str] = Field(default_factory=dict)
     threads: FromOne = 1
     onednn: bool = True
     precision: Precision = "float32"
     deterministic: bool = False
+    compile: bool = False
+    cudnn: bool = True
+    cudnn_benchmark: bool = False
+    tf32: bool = False
     settings: dict[SettingName, Any] = Field(default_factory=dict)
     resources: dict[Text, Positive] = Field(default_factory=dict)
     repeat: Text | None = None
@@ -103,12 +108,17 @@ ALLOWED: dict[Loc, str] = {
     ("factors", _ANY): "a list of at least one level",
     ("arms",): "a mapping of at least one arm name to its options",
     ("arms", _ANY): "a mapping of options ({} for none)",
+    ("arms", _ANY, "device"): "cpu or cuda",
     ("arms", _ANY, "env"): "a mapping of environment variables to text",
     ("arms", _ANY, "env", _ANY): "text",
     ("arms", _ANY, "threads"): "a whole number from 1",
     ("arms", _ANY, "onednn"): "true or false",
     ("arms", _ANY, "precision"): "float32, float64 or bfloat16",
     ("arms", _ANY, "deterministic"): "true or false",
+    ("arms", _ANY, "compile"): "true or false",
+    ("arms", _ANY, "cudnn"): "true or false",
+    ("arms", _ANY, "cudnn_benchmark"): "true or false",
+    ("arms", _ANY, "tf32"): "true or false",
     ("arms", _ANY, "settings"): "a mapping of the trainable's settings to values",
     ("arms", _ANY, "resources"): "a mapping of resource names to positive numbers",
     ("arms", _ANY, "resources", _ANY): "a positive number",

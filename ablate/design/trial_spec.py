@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 Scalar = bool | int | float | str
 Precision = Literal["float32", "float64", "bfloat16"]
 Perturbation = Literal["one-ulp"]
+Device = Literal["cpu", "cuda"]
 
 
 class Frozen(BaseModel):
@@ -20,7 +21,22 @@ class Frozen(BaseModel):
 
 
 class Numerics(Frozen):
-    """How an arm computes: applied before torch is imported (env) or before its first operation (the rest)."""
+    """How an arm computes: applied before torch is imported (env) or before its first operation (the rest).
+
+    Attributes:
+        env: environment variables.
+        threads: threads of one operation on the CPU.
+        onednn: whether CPU operations may use oneDNN.
+        precision: of parameters and floating data.
+        deterministic: only algorithms that torch calls deterministic; an operation without one fails the trial.
+        perturb: the change to the initial weights that makes this arm a control.
+        device: where it computes; never chosen by what happens to be there.
+        cudnn: whether CUDA operations may use cuDNN.
+        cudnn_benchmark: cuDNN times its algorithms and takes the fastest, which may differ from run to run.
+        tf32: float32 matrix products and convolutions on CUDA round their inputs to 10 bits of mantissa. Off by
+            default for both, unlike in torch, where convolutions have it on.
+        compile: the loss function (forward pass and loss, and with them their backward) runs through torch.compile.
+    """
 
     env: dict[str, str] = Field(default_factory=dict)
     threads: int = Field(default=1, ge=1)
@@ -28,6 +44,16 @@ class Numerics(Frozen):
     precision: Precision = "float32"
     deterministic: bool = False
     perturb: Perturbation | None = None
+    device: Device = "cpu"
+    cudnn: bool = True
+    cudnn_benchmark: bool = False
+    tf32: bool = False
+    compile: bool = False
+
+
+_LATER = ("device", "cudnn", "cudnn_benchmark", "tf32", "compile")
+"""Numerics that came after the first stores were written. At their defaults they are left out of a trial's id, so
+that the trials of those stores keep theirs."""
 
 
 class GuardPlan(Frozen):
@@ -81,5 +107,8 @@ class TrialSpec(Frozen):
         loss (both tested), so neither may change its identity.
         """
         content = self.model_dump(exclude={"resources", "guard", "checkpoint", "stall_minutes"})
+        for name in _LATER:
+            if content["numerics"][name] == Numerics.model_fields[name].default:
+                del content["numerics"][name]
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return "t" + hashlib.sha256(text.encode()).hexdigest()[:15]

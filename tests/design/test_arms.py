@@ -5,7 +5,10 @@ import pytest
 
 from ablate.design.environment import CAPABILITIES
 
-OPTIONS = "env, threads, onednn, precision, deterministic, settings, resources, repeat, perturb, blocks"
+OPTIONS = (
+    "device, env, threads, onednn, precision, deterministic, compile, cudnn, cudnn_benchmark, tf32, "
+    "settings, resources, repeat, perturb, blocks"
+)
 ARM_NAME = "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter"
 SHORE = "an arm under comparison trains on all blocks"
 

@@ -29,6 +29,11 @@ def test_golden_id():
     assert trial().trial_id == "t15513eb44df3b42"
 
 
+def test_golden_id_of_an_arm_on_a_gpu():
+    numerics = Numerics(device="cuda", cudnn=False, compile=True)
+    assert trial(numerics=numerics).trial_id == "t56e1d5aa56d380f"
+
+
 def test_an_id_is_a_letter_and_15_hex_digits():
     assert re.fullmatch(r"t[0-9a-f]{15}", trial().trial_id)
 
@@ -48,6 +53,11 @@ def test_an_id_is_a_letter_and_15_hex_digits():
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, precision="bfloat16")},
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, deterministic=True)},
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, perturb="one-ulp")},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, device="cuda")},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, cudnn=False)},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, cudnn_benchmark=True)},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, tf32=True)},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, compile=True)},
         {"factors": {"clip": "other"}},
         {"factors": {}},
         {"block": 4},
@@ -77,7 +87,10 @@ def test_every_field_is_in_the_id_or_known_not_to_be():
         *("study", "trainable", "settings", "arm", "numerics", "factors", "block", "batches"),
         *("guard", "resources", "checkpoint", "stall_minutes"),
     }
-    assert set(Numerics.model_fields) == {"env", "threads", "onednn", "precision", "deterministic", "perturb"}
+    assert set(Numerics.model_fields) == {
+        *("env", "threads", "onednn", "precision", "deterministic", "perturb"),
+        *("device", "cudnn", "cudnn_benchmark", "tf32", "compile"),
+    }
 
 
 def test_the_order_of_keys_does_not_change_the_id():
