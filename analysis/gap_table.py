@@ -10,11 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from analysis.arm_summary import ArmSummary
-from analysis.contrast import ContrastReport
-from analysis.digits import NONE, interval, number, p_value, percent, plural, signed
+from analysis.digits import plural
 from analysis.evidence_lines import evidence_lines
 from analysis.gap_report import GapReport
+from analysis.gap_rows import Rows, arm_rows, gap_rows, verdict_rows
 
 WIDTH = 100
 MOST_DROPPED = 12
@@ -46,10 +45,10 @@ def gap_table(report: GapReport) -> RenderableType:
     ]
     if worst:
         parts += [_title(f"Evidence, {worst.label}"), _pairs(evidence_lines(worst))]
-    parts += [_title("Arms: outcome per trial"), _arms(report.arms)]
+    parts += [_title("Arms: outcome per trial"), _table(arm_rows(report.arms))]
     if report.contrasts:
-        parts += [_title("Gaps: other - reference, paired by block"), _gaps(report.contrasts)]
-        parts += [_title("Verdicts"), _verdicts(report.contrasts)]
+        parts += [_title("Gaps: other - reference, paired by block"), _table(gap_rows(report.contrasts))]
+        parts += [_title("Verdicts"), _table(verdict_rows(report.contrasts))]
     if others:
         parts += [_bullets([f"{contrast.label}: {contrast.verdict.sentence}" for contrast in others])]
     if report.dropped:
@@ -84,52 +83,11 @@ def _bullets(lines: Sequence[str]) -> RenderableType:
     return Padding(table, (0, 0, 0, 2))
 
 
-def _table(*columns: str, left: int = 1) -> Table:
+def _table(content: Rows) -> RenderableType:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for position, name in enumerate(columns):
-        table.add_column(Text(name), justify="left" if position < left else "right", no_wrap=position > 0)
-    return table
-
-
-def _arms(arms: Sequence[ArmSummary]) -> RenderableType:
-    table = _table("arm", "control", "trials", "mean", "sd", "smallest", "largest", left=2)
-    for arm in arms:
-        trials = f"{arm.n}" if arm.n == arm.trials else f"{arm.n} of {arm.trials}"
-        numbers = (number(arm.mean), number(arm.sd, 2), number(arm.smallest), number(arm.largest))
-        table.add_row(*map(Text, (arm.arm, arm.control or "", trials, *numbers)))
-    return Padding(table, (0, 0, 0, 2))
-
-
-def _gaps(contrasts: Sequence[ContrastReport]) -> RenderableType:
-    table = _table("contrast", "blocks", "gap", "95% interval", "p", "Holm p")
-    for contrast in contrasts:
-        effect = contrast.effect
-        gaps = [percent(effect.relative), signed(effect.gap)]
-        intervals = [interval(effect.relative_interval, as_percent=True), interval(effect.gap_interval)]
-        if effect.relative is None:
-            gaps, intervals = gaps[1:], intervals[1:]
-        p, adjusted = p_value(effect.test.p), p_value(contrast.adjusted_p)
-        if contrast.verdict.size == "EQUAL":  # decided without a test
-            p = adjusted = NONE
-        if contrast.control:
-            adjusted = "control"
-        row = (contrast.label, str(effect.n), "\n".join(gaps), "\n".join(intervals), p, adjusted)
-        table.add_row(*map(Text, row))
-    return Padding(table, (0, 0, 0, 2))
-
-
-def _verdicts(contrasts: Sequence[ContrastReport]) -> RenderableType:
-    table = _table("contrast", "losses differ", "cause", "size", "verdict", left=5)
-    for contrast in contrasts:
-        verdict, first = contrast.verdict, contrast.divergence.earliest
-        declared = contrast.control == "one-ulp" and verdict.cause == "UNKNOWN"
-        row = (
-            contrast.label,
-            ("never" if contrast.divergence.pairs else "-") if first is None else f"from batch {first}",
-            "declared" if declared else verdict.cause,
-            verdict.size,
-            f"({contrast.control} control)" if contrast.control else verdict.headline,
-        )
+    for position, name in enumerate(content.columns):
+        table.add_column(Text(name), justify="left" if position < content.left else "right", no_wrap=position > 0)
+    for row in content.rows:
         table.add_row(*map(Text, row))
     return Padding(table, (0, 0, 0, 2))
 

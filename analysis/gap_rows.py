@@ -1,0 +1,71 @@
+"""The rows of a gap report's tables as text, for the terminal and for the page alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.arm_summary import ArmSummary
+from analysis.contrast import ContrastReport
+from analysis.digits import NONE, interval, number, p_value, percent, signed
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table.
+
+    Attributes:
+        columns: heads.
+        left: how many of the first columns are words, set to the left; the others are numbers.
+        rows: cells; a line break separates two values of one cell.
+    """
+
+    columns: tuple[str, ...]
+    left: int
+    rows: tuple[tuple[str, ...], ...]
+
+
+def arm_rows(arms: Sequence[ArmSummary]) -> Rows:
+    """Return each arm's outcomes."""
+    rows = []
+    for arm in arms:
+        trials = f"{arm.n}" if arm.n == arm.trials else f"{arm.n} of {arm.trials}"
+        numbers = (number(arm.mean), number(arm.sd, 2), number(arm.smallest), number(arm.largest))
+        rows.append((arm.arm, arm.control or "", trials, *numbers))
+    return Rows(("arm", "control", "trials", "mean", "sd", "smallest", "largest"), 2, tuple(rows))
+
+
+def gap_rows(contrasts: Sequence[ContrastReport]) -> Rows:
+    """Return each contrast's gap, in percent where that has a meaning, and in the outcome's unit."""
+    rows = []
+    for contrast in contrasts:
+        effect = contrast.effect
+        gaps = [percent(effect.relative), signed(effect.gap)]
+        intervals = [interval(effect.relative_interval, as_percent=True), interval(effect.gap_interval)]
+        if effect.relative is None:
+            gaps, intervals = gaps[1:], intervals[1:]
+        p, adjusted = p_value(effect.test.p), p_value(contrast.adjusted_p)
+        if contrast.verdict.size == "EQUAL":  # decided without a test
+            p = adjusted = NONE
+        if contrast.control:
+            adjusted = "control"
+        rows.append((contrast.label, str(effect.n), "\n".join(gaps), "\n".join(intervals), p, adjusted))
+    return Rows(("contrast", "blocks", "gap", "95% interval", "p", "Holm p"), 1, tuple(rows))
+
+
+def verdict_rows(contrasts: Sequence[ContrastReport]) -> Rows:
+    """Return each contrast's cause, size and headline."""
+    rows = []
+    for contrast in contrasts:
+        verdict, first = contrast.verdict, contrast.divergence.earliest
+        declared = contrast.control == "one-ulp" and verdict.cause == "UNKNOWN"
+        rows.append(
+            (
+                contrast.label,
+                ("never" if contrast.divergence.pairs else "-") if first is None else f"from batch {first}",
+                "declared" if declared else verdict.cause,
+                verdict.size,
+                f"({contrast.control} control)" if contrast.control else verdict.headline,
+            )
+        )
+    return Rows(("contrast", "losses differ", "cause", "size", "verdict"), 5, tuple(rows))
