@@ -21,6 +21,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "data_hash": "string",
     "order_hash": "string",
     "draw_hash": "string",
+    "resumed_at": "int64",
     "started_utc": "timestamp_utc",
     "wall_s": "float64",
     "cpu_s": "float64",

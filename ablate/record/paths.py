@@ -97,6 +97,23 @@ class StorePaths:
         )
 
     @property
+    def checkpoints(self) -> Path:
+        """Folder of what unfinished long trials go on from."""
+        return self.root / "checkpoints"
+
+    def checkpoint(self, trial_id: str) -> Path:
+        """One trial's checkpoint, written aside and renamed; the journals it counts on are linked beside it."""
+        return self.checkpoints / trial_id / "state.pt"
+
+    def checkpoint_rows(self, trial_id: str, attempt: int) -> Path:
+        """The journal of the attempt that a checkpoint was made by, kept from deletion by a hard link."""
+        return self.checkpoints / trial_id / f"{attempt}.rows"
+
+    def checkpoint_audits(self, trial_id: str, attempt: int) -> Path:
+        """The audits of the attempt that a checkpoint was made by."""
+        return self.checkpoints / trial_id / f"{attempt}.audits.jsonl"
+
+    @property
     def batches(self) -> Path:
         """Data set of batches: one row per trial and batch."""
         return self.root / "batches"
@@ -119,7 +136,15 @@ class StorePaths:
     @property
     def folders(self) -> tuple[Path, ...]:
         """Every folder a store has."""
-        return (self.journal, self.initial, self.batches, self.trials.parent, self.audits, self.attempts)
+        return (
+            self.journal,
+            self.initial,
+            self.checkpoints,
+            self.batches,
+            self.trials.parent,
+            self.audits,
+            self.attempts,
+        )
 
     @property
     def names(self) -> frozenset[str]:

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from ablate.design.trial_spec import TrialSpec
-from ablate.errors import nearest
+from ablate.errors import Problem, StoreError, nearest
 from ablate.record.columns import AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
 from ablate.record.disk import append_whole, store_io, write_aside
-from ablate.record.journal import JournalWriter
+from ablate.record.journal import HAS_CONTENT, HAS_ORDER, JournalWriter, read_journal
 from ablate.record.paths import StorePaths
 
 
@@ -132,6 +132,49 @@ class Recorder:
                 os.fsync(self._audits)
         write_aside(self._paths.trial_json(self._spec.trial_id, self._attempt), content)
         self.close()  # last: whoever sees the rows unlocked and no .trial.json takes the attempt for broken off
+
+    def keep_for_resume(self) -> None:
+        """Link this attempt's journal into its checkpoint's folder, where it outlives the attempt.
+
+        Raises:
+            StoreError: if the disk fails, or its file system has no hard links.
+        """
+        trial, attempt = self._spec.trial_id, self._attempt
+        links = {
+            self._paths.rows(trial, attempt): self._paths.checkpoint_rows(trial, attempt),
+            self._paths.audit_lines(trial, attempt): self._paths.checkpoint_audits(trial, attempt),
+        }
+        for source, link in links.items():
+            with store_io(link):
+                link.parent.mkdir(parents=True, exist_ok=True)
+                if source.exists() and not link.exists():
+                    os.link(source, link)
+
+    def take_over(self, attempt: int, batches: int) -> None:
+        """Begin with the first ``batches`` rows of an earlier attempt, from which a checkpoint was made.
+
+        Raises:
+            StoreError: if they are not all there, or the disk is full or fails.
+        """
+        kept = self._paths.checkpoint_rows(self._spec.trial_id, attempt)
+        journal = read_journal(kept)
+        if len(journal.rows) < batches:
+            found = f"holds {len(journal.rows)} rows, but the checkpoint was made after {batches}"
+            raise StoreError(Problem(str(kept), found, advice=f"delete {kept.parent}: the trial then begins again"))
+        for row in journal.rows[:batches]:
+            self.record(
+                int(row["batch_index"]),
+                float(row["loss"]),
+                float(row["duration_s"]),
+                {name: float(row[f"metric.{name}"]) for name in journal.metrics},
+                int(row["order_hash"]) if row["flags"] & HAS_ORDER else None,
+                int(row["content_hash"]) if row["flags"] & HAS_CONTENT else None,
+            )
+        audits = self._paths.checkpoint_audits(self._spec.trial_id, attempt)
+        for line in audits.read_text().splitlines() if audits.exists() else ():
+            columns = json.loads(line)
+            if columns["batch_index"] < batches:
+                self.audit(**columns)
 
     def close(self) -> None:
         """Close the files without ending the attempt: it counts as broken off."""

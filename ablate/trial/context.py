@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ablate.errors import Problem
 from ablate.trial.draw import Draw
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch
+from ablate.trial.resume import Resume
 from ablate.trial.session import Session, TrainableError, scalar
 
 
@@ -21,17 +22,20 @@ class Context:
     """A function trainable's side of the recording.
 
     Attributes:
-        batches: how many batches to run.
+        batches: how many batches there are in all.
+        first_batch: the batch to begin with: 0, or where an earlier attempt's checkpoint was made.
         draw: named random streams, ``ctx.draw("order")``.
         device: where to compute; never chosen by the trainable.
         dtype: the arm's precision.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, resume: Resume) -> None:
         self._session = session
+        self._resume = resume
         self._watch: contextlib.ExitStack | None = None
         self._indexed = False
         self.batches = session.spec.batches
+        self.first_batch = resume.batches
         self.draw: Draw = session.draw
         self.device = torch.device("cpu")
         self.dtype = DTYPES[session.spec.numerics.precision]
@@ -76,6 +80,21 @@ class Context:
         if index + 1 < self.batches:
             self._begin()
 
+    def resume(self) -> Mapping[str, Any] | None:
+        """Return what ``ctx.checkpoint`` saved in an earlier attempt, else None; call it right before the loop.
+
+        The random streams then stand where they stood at the checkpoint, and the loop begins at ``ctx.first_batch``.
+        """
+        return self._resume.restore()
+
+    def checkpoint(self, collect: Callable[[], Mapping[str, Any]]) -> None:
+        """Save ``collect()`` if the grid's plan says so now; call it after ``ctx.batch``.
+
+        Args:
+            collect: returns all that the loop needs to go on: tensors, numbers and text in dicts and lists.
+        """
+        self._resume.offer(collect)
+
     def close(self) -> None:
         """End the watch on the batch in hand."""
         if self._watch is not None:
@@ -88,14 +107,15 @@ class Context:
         self._watch.enter_context(self._session.watched())
 
 
-def train(function: Any, config: dict[str, Any], session: Session) -> dict[str, float]:
+def train(function: Any, config: dict[str, Any], session: Session, resume: Resume) -> dict[str, float]:
     """Run a function trainable to its end; what it returns, if a mapping, are held-out outcomes.
 
     Raises:
         TrainableError: fewer batches than asked for, or a return value that is no mapping of numbers.
         Diverged: a loss that is not finite.
     """
-    context = Context(session)
+    resume.take_over()
+    context = Context(session, resume)
     context._begin()
     try:
         outcome = function(config, context)

@@ -59,6 +59,8 @@ class Structured(Protocol):
 
     - ``after_backward(model, player)`` and ``after_step(model, player)``: clipping, schedules.
     - ``metrics(carry) -> dict[str, float | Tensor]``: named numbers of this batch, read off the new carry.
+    - ``state() -> dict`` and ``restore(state)``: what the trainable itself keeps between batches (a schedule's count),
+      for checkpoints; model, optimisers and carries are saved anyway.
     - ``evaluate(model, place) -> dict[str, float]``: held-out outcomes after the last batch, without gradient.
     """
 

@@ -12,6 +12,7 @@ from ablate.record.recorder import Recorder
 from ablate.trial import context, numerics, structured
 from ablate.trial.importing import is_structured, load, source_hash
 from ablate.trial.provenance import Usage, machine_columns
+from ablate.trial.resume import Resume
 from ablate.trial.session import Diverged, Session
 from ablate.trial.task import FailureKind, TrialEnd, TrialTask
 from ablate.trial.trace import last_lines
@@ -34,7 +35,9 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 trainable = load(task.spec.trainable, task.search)
                 known["source_hash"] = source_hash(trainable)
                 session = Session(task, recorder)
-                outcomes, diverged = _train(trainable, session)
+                resume = Resume(session, known["source_hash"])
+                known["resumed_at"] = resume.batches or None
+                outcomes, diverged = _train(trainable, session, resume)
                 session.late_findings()
             except StoreError:
                 raise
@@ -51,17 +54,18 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 **session.final_columns(),
                 **usage.columns(),
             )
+        resume.complete()
         return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="diverged" if diverged else "done")
     except StoreError as error:
         return _failed(task, error, "recording", kind="store")
 
 
-def _train(trainable: Any, session: Session) -> tuple[dict[str, float], bool]:
+def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, float], bool]:
     settings = dict(session.spec.settings)
     try:
         if is_structured(trainable):
-            return structured.train(trainable(**settings), session), False
-        return context.train(trainable, settings, session), False
+            return structured.train(trainable(**settings), session, resume), False
+        return context.train(trainable, settings, session, resume), False
     except Diverged:
         return {}, True
 

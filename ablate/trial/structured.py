@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import nn
 
 from ablate.errors import Problem
+from ablate.trial.fingerprint import state
+from ablate.trial.protocol import Player
+from ablate.trial.resume import Resume
 from ablate.trial.session import Session, TrainableError, scalar
 
 
-def train(trainable: Any, session: Session) -> dict[str, float]:
+def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
     """Run every batch of the trial; return the held-out outcomes of ``evaluate()``, empty without one.
 
     Per batch, each player in order: zero gradients, loss, backward, ``after_backward``, step, ``after_step``. The
@@ -27,6 +32,11 @@ def train(trainable: Any, session: Session) -> dict[str, float]:
     after_step = getattr(trainable, "after_step", None)
     carries: dict[str, Any] = {player.name: None for player in players}
     batches = iter(trainable.batches(session.draw))
+    resume.take_over()
+    for _ in range(resume.batches):  # the data's position is reached by drawing, not by training
+        next(batches)
+    if stored := resume.restore():
+        carries = _load(stored, trainable, model, players)
     while session.batch_index < session.spec.batches:
         batch = next(batches, None)
         if batch is None:
@@ -58,7 +68,29 @@ def train(trainable: Any, session: Session) -> dict[str, float]:
         if hasattr(trainable, "metrics"):
             metrics |= trainable.metrics(carries[players[0].name])
         session.record(losses[0], metrics, diverged=not all(map(math.isfinite, losses)))
+        resume.offer(lambda: _collect(trainable, model, players, carries))
     if not hasattr(trainable, "evaluate"):
         return {}
     with torch.no_grad():
         return {name: float(value) for name, value in trainable.evaluate(model, session.place).items()}
+
+
+def _collect(trainable: Any, model: nn.Module, players: list[Player], carries: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "model": {name: tensor.detach() for name, tensor in state(model).items()},
+        "optimisers": {player.name: player.optimiser.state_dict() for player in players},
+        "carries": carries,
+        "trainable": trainable.state() if hasattr(trainable, "state") else None,
+    }
+
+
+def _load(stored: Mapping[str, Any], trainable: Any, model: nn.Module, players: list[Player]) -> dict[str, Any]:
+    """Put back what ``_collect`` stored and return the carries."""
+    with torch.no_grad():
+        for name, tensor in state(model).items():
+            tensor.copy_(stored["model"][name])
+    for player in players:
+        player.optimiser.load_state_dict(stored["optimisers"][player.name])
+    if stored["trainable"] is not None:
+        trainable.restore(stored["trainable"])
+    return dict(stored["carries"])

@@ -157,3 +157,58 @@ class BadData(Line):
 
     def prepare(self) -> str:
         raise BadInput(Problem("digits.npz", "is missing", advice="Fetch it."))
+
+
+class Careful(Line):
+    """Uses everything a checkpoint must hold: momentum, a carry, its own count, batch statistics, a global draw."""
+
+    def __init__(self, *, die_at: int = -1) -> None:
+        super().__init__()
+        self.die_at = die_at
+        self.steps = 0
+
+    def build(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.2), nn.Linear(4, 1))
+
+    def players(self, model: nn.Module) -> list[Player]:
+        return [Player("all", dict(model.named_parameters()), torch.optim.Adam(model.parameters(), lr=0.05))]
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Any, Carry]:
+        if self.steps == self.die_at and "alive" not in os.environ:
+            raise ValueError("broken off")
+        past = torch.zeros(()) if carry is None else carry["mean"]
+        loss = (model(batch.tensors["x"]) - batch.tensors["y"]).square().mean() + 0.1 * past
+        return loss, {"mean": 0.5 * past + loss.detach(), "list": [past]}
+
+    def after_step(self, model: nn.Module, player: Player) -> None:
+        self.steps += 1
+        for group in player.optimiser.param_groups:
+            group["lr"] = 0.05 / (1 + self.steps)
+
+    def metrics(self, carry: Carry) -> dict[str, Any]:
+        return {"mean": carry["mean"]}
+
+    def state(self) -> dict[str, Any]:
+        return {"steps": self.steps}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.steps = state["steps"]
+
+
+def function_careful(config: dict[str, Any], ctx: Any) -> None:
+    """The same as a function, which saves through ``ctx``."""
+    model = ctx.initialise(nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.2), nn.Linear(4, 1)))
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.05)
+    if saved := ctx.resume():
+        model.load_state_dict(saved["model"])
+        optimiser.load_state_dict(saved["optimiser"])
+    for k in range(ctx.first_batch, ctx.batches):
+        if k == config["die_at"] and "alive" not in os.environ:
+            raise ValueError("broken off")
+        data = ctx.data([k], x=ctx.draw("x").normal((5, 3)), y=ctx.draw("y").uniform((5, 1)))
+        optimiser.zero_grad(set_to_none=True)
+        loss = (model(data["x"]) - data["y"]).square().mean()
+        loss.backward()
+        optimiser.step()
+        ctx.batch(loss)
+        ctx.checkpoint(lambda: {"model": model.state_dict(), "optimiser": optimiser.state_dict()})

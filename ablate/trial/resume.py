@@ -1,0 +1,78 @@
+"""Goes on where an earlier attempt at the trial stopped, and leaves checkpoints for a later one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ablate.record.paths import StorePaths
+from ablate.trial import checkpoint
+from ablate.trial.checkpoint import Checkpoint
+from ablate.trial.session import Session
+
+
+class Resume:
+    """One attempt's view of its trial's checkpoints.
+
+    Args:
+        session: the attempt.
+        code: hash of the trainable's source.
+
+    Attributes:
+        batches: how many batches were taken over from an earlier attempt; 0 if none.
+    """
+
+    def __init__(self, session: Session, code: str) -> None:
+        self._session = session
+        self._paths = StorePaths(Path(session.task.root))
+        self._path = self._paths.checkpoint(session.spec.trial_id)
+        self._code = f"{code} torch {torch.__version__}"
+        self._found = checkpoint.load(self._path, self._code)
+        self._saved_batches = self.batches = self._found.batches if self._found else 0
+        self._saved_at = time.monotonic()
+
+    def take_over(self) -> None:
+        """Record the earlier attempt's batches up to its checkpoint as this one's own."""
+        if self._found:
+            self._session.recorder.take_over(self._found.attempt, self._found.batches)
+            self._session.batch_index = self._found.batches
+            self._session.chain.digest = self._found.order
+
+    def restore(self) -> Mapping[str, Any] | None:
+        """Put streams and generators where they stood and return the loop's own state; None at a fresh start."""
+        if not self._found:
+            return None
+        checkpoint.restore_streams(self._session.draw, self._found.streams)
+        checkpoint.restore_generators(self._found.generators)
+        return self._found.state
+
+    def offer(self, collect: Callable[[], Mapping[str, Any]]) -> None:
+        """Save, if the plan says so now; called between batches.
+
+        Raises:
+            StoreError: if the disk is full or fails.
+        """
+        session, batches = self._session, self._session.batch_index
+        since = time.monotonic() - self._saved_at
+        if batches == session.spec.batches or not session.spec.checkpoint.due(batches - self._saved_batches, since):
+            return
+        session.recorder.keep_for_resume()
+        made = Checkpoint(
+            attempt=session.task.attempt,
+            batches=batches,
+            code=self._code,
+            order=session.chain.digest,
+            streams=checkpoint.stream_states(session.draw),
+            generators=checkpoint.global_generators(),
+            state=collect(),
+        )
+        checkpoint.save(self._path, made)
+        self._saved_batches, self._saved_at = batches, time.monotonic()
+
+    def complete(self) -> None:
+        """Delete the checkpoint: the trial is acknowledged as complete."""
+        checkpoint.discard(self._paths, self._session.spec.trial_id)
