@@ -11,13 +11,20 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ablate.design.trial_spec import Numerics
 from ablate.errors import AblateError, Problem
+from ablate.record.paths import StorePaths
 from ablate.trial.environment import arm_environment, process_environment
 from ablate.trial.task import FailureKind, TrialEnd, TrialTask
+
+LOOK_S = 1.0
+"""How often a trial's journal is looked at for a sign of life."""
 
 START_S = 120.0
 """How long a fork server may take to import torch before it counts as broken (2 s on an idle machine)."""
@@ -47,6 +54,7 @@ class Isolation:
         self._folder = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}"
         self._launch_id = launch_id
         self._holds: dict[str, socket.socket] = {}
+        self._holding = threading.Lock()  # the local launcher asks from one thread per running trial
 
     def run(self, task: TrialTask, started: Callable[[socket.socket], None] | None = None) -> TrialEnd:
         """Run a task to its end in a process of its own.
@@ -66,14 +74,16 @@ class Isolation:
         code: int | None = None
         refused = ""
         try:
-            with connection, connection.makefile("rb") as lines:
+            with connection:
                 connection.sendall(json.dumps({"task": task.model_dump()}).encode() + b"\n")
-                for line in lines:
-                    message = json.loads(line)
+                for message in _messages(connection, task):
                     if "end" in message:
                         end = TrialEnd.model_validate(message["end"])
                     code = message.get("exit", code)
                     refused = message.get("refused", refused)
+        except TimeoutError:  # closing the connection made the server kill the trial
+            words = f"no batch for {task.spec.stall_minutes:g} minutes (stall_minutes), so it was ended as hung"
+            return _failed(task, "infrastructure", words)
         except OSError as error:
             refused = str(error)
         return end or _died(task, code, refused, killed_for_memory=code == -9 and oom_kills() != kills)
@@ -83,10 +93,11 @@ class Isolation:
         environment = process_environment(numerics, os.environ)
         text = json.dumps([self._launch_id, sys.executable, arm_environment(environment)])
         path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.sock"
-        if str(path) not in self._holds:
-            hold = _open(path) or self._start(path, environment)
-            hold.sendall(b'{"hold": true}\n')
-            self._holds[str(path)] = hold
+        with self._holding:
+            if str(path) not in self._holds:
+                hold = _open(path) or self._start(path, environment)
+                hold.sendall(b'{"hold": true}\n')
+                self._holds[str(path)] = hold
         return _open(path) or self._start(path, environment)
 
     def close(self) -> None:
@@ -97,6 +108,10 @@ class Isolation:
 
     def _start(self, path: Path, environment: dict[str, str]) -> socket.socket:
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        if self._folder.stat().st_uid != os.getuid():  # whoever writes there can run code as us
+            raise ServerFailed(
+                Problem(str(self._folder), "belongs to another user", advice="Set TMPDIR to a folder of yours.")
+            )
         with open(path.with_suffix(".lock"), "w") as lock:  # one process of this node starts it, the others wait
             fcntl.flock(lock, fcntl.LOCK_EX)
             if connection := _open(path):
@@ -135,6 +150,29 @@ def _is_ready(server: subprocess.Popen[bytes]) -> bool:
         return bool(readable) and server.stdout.readline() == b"ready\n"
 
 
+def _messages(connection: socket.socket, task: TrialTask) -> Iterator[dict[str, Any]]:
+    """Yield what server and trial write, one JSON object a line, until the connection closes.
+
+    Raises:
+        TimeoutError: no batch was recorded, and nothing written, for the trial's ``stall_minutes``.
+    """
+    rows = StorePaths(Path(task.root)).rows(task.spec.trial_id, task.attempt)
+    alive, buffer = time.time(), b""
+    connection.settimeout(LOOK_S)
+    while True:
+        try:
+            data = connection.recv(65536)
+        except TimeoutError:
+            alive = max(alive, rows.stat().st_mtime if rows.exists() else 0.0)
+            if time.time() - alive > 60 * task.spec.stall_minutes:
+                raise
+            continue
+        if not data:
+            return
+        *lines, buffer = (buffer + data).split(b"\n")
+        yield from map(json.loads, lines)
+
+
 def _open(path: Path) -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -146,8 +184,6 @@ def _open(path: Path) -> socket.socket | None:
 
 
 def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bool) -> TrialEnd:
-    spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
     if killed_for_memory:
         words = (
             "its process was killed because the machine ran out of memory; ask for fewer trials at once or more memory"
@@ -160,5 +196,10 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
         words = (
             f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
         )
-    kind: FailureKind = "memory" if killed_for_memory else "infrastructure"
+    return _failed(task, "memory" if killed_for_memory else "infrastructure", words)
+
+
+def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
     return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")

@@ -101,6 +101,14 @@ def test_a_trial_killed_for_memory_is_recognised(
     assert "killed because the machine ran out of memory" in end.error
 
 
+def test_a_trial_without_a_batch_for_too_long_is_ended_as_hung(isolated: Isolation, tmp_path: Path) -> None:
+    settings = {"bad_at": 1, "how": "hang"}
+    end = isolated.run(make_task(tmp_path, "small_trainables:Line", settings=settings, stall_minutes=0.05))
+    assert (end.status, end.kind) == ("failed", "infrastructure")
+    assert end.error.endswith("no batch for 0.05 minutes (stall_minutes), so it was ended as hung")
+    assert wait_until(lambda: len(processes_of(tmp_path)) <= 1, 2)  # the server alone is left
+
+
 def test_the_kernels_count_of_memory_kills_is_read() -> None:
     if not Path("/proc/vmstat").exists():
         pytest.skip("no /proc/vmstat on this system")
