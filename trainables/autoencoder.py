@@ -1,7 +1,7 @@
 """A simple fully connected autoencoder on MNIST digits, the model that showed no gap between CPU and GPU.
 
     h1 = relu(W1 x + b1)    784 -> 128        h3 = relu(W3 h2 + b3)       32 -> 128
-    h2 = relu(W2 h1 + b2)   128 -> 32         y  = sigmoid(W4 h3 + b4)   128 -> 784
+    h2 = relu(W2 h1 + b2)   128 -> 32         y  = sigmoid(W4 h3 + b4)   128 -> 784     (CIFAR-10: 3072, not 784)
     loss = mean over pixels and images of (y - x)^2
 
 Pietrowski et al. 2021 (arXiv 2109.01451, retracted by its authors) trained one with batch size 1 beside PredNet. They
@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -21,16 +23,21 @@ from torch.nn import functional
 from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Place, Player
-from trainables import mnist
-from trainables.settings import at_least, positive
+from trainables import cifar10, mnist, mnist_idx
+from trainables.images import Images
+from trainables.settings import at_least, one_of, positive
+from trainables.sources import check_path
 
-PIXELS = 784
+ON_DISK = ("mnist-idx", "cifar10")
+DATA = ("packaged", *ON_DISK)
 
 
 class Autoencoder:
-    """Structured trainable; a batch is ``batch_size`` digits, in a fresh random order every epoch.
+    """Structured trainable; a batch is ``batch_size`` images, in a fresh random order every epoch.
 
     Args:
+        data: packaged (5000 MNIST digits that ship), mnist-idx (MNIST's own files) or cifar10.
+        path: of the folder or archive; mnist-idx and cifar10 only.
         batch_size: images a batch; the last, incomplete batch of an epoch is left out.
         lr: learning rate of Adam.
         hidden: units of the first and third layer.
@@ -40,42 +47,66 @@ class Autoencoder:
         BadInput: if a setting is out of range.
     """
 
-    def __init__(self, *, batch_size: int = 1, lr: float = 1e-3, hidden: int = 128, code: int = 32) -> None:
+    def __init__(
+        self,
+        *,
+        data: Literal["packaged", "mnist-idx", "cifar10"] = "packaged",
+        path: str = "",
+        batch_size: int = 1,
+        lr: float = 1e-3,
+        hidden: int = 128,
+        code: int = 32,
+    ) -> None:
+        self.data = one_of("Autoencoder.data", data, DATA)
+        check_path("Autoencoder", "data", data, path, ON_DISK)
+        self.path = path
         self.batch_size = at_least("Autoencoder.batch_size", batch_size, 1)
         self.lr = positive("Autoencoder.lr", lr)
         self.hidden = at_least("Autoencoder.hidden", hidden, 1)
         self.code = at_least("Autoencoder.code", code, 1)
 
+    @cached_property
+    def images(self) -> Images:
+        """The images and their split, read when first asked for.
+
+        Raises:
+            BadInput: if a file is missing, damaged or another one.
+        """
+        if self.data == "mnist-idx":
+            return mnist_idx.load(self.path)
+        return cifar10.load(self.path) if self.data == "cifar10" else mnist.load()
+
     def prepare(self) -> str:
-        """Check that the digits are there and whole; return the hash of the file."""
-        digits = mnist.load()
-        if self.batch_size > len(digits.train):
-            found = f"is {self.batch_size}, more than the {len(digits.train)} training images"
-            raise BadInput(Problem("Autoencoder.batch_size", found, f"1 to {len(digits.train)}"))
-        return hashlib.sha256(mnist.read()).hexdigest()
+        """Check that the images are there and whole; return a hash: of the file that ships, or of what was read."""
+        train = len(self.images.train)
+        if self.batch_size > train:
+            found = f"is {self.batch_size}, more than the {train} training images"
+            raise BadInput(Problem("Autoencoder.batch_size", found, f"1 to {train}"))
+        return hashlib.sha256(mnist.read()).hexdigest() if self.data == "packaged" else self.images.digest()
 
     def build(self) -> nn.Module:
         """Make the model with torch's default initialisers."""
+        pixels = cifar10.PIXELS if self.data == "cifar10" else mnist.PIXELS
         return nn.Sequential(
-            nn.Linear(PIXELS, self.hidden),
+            nn.Linear(pixels, self.hidden),
             nn.ReLU(),
             nn.Linear(self.hidden, self.code),
             nn.ReLU(),
             nn.Linear(self.code, self.hidden),
             nn.ReLU(),
-            nn.Linear(self.hidden, PIXELS),
+            nn.Linear(self.hidden, pixels),
             nn.Sigmoid(),
         )
 
     def batches(self, draw: Draw) -> Iterator[Batch]:
-        """Yield batches of ``images``, float32 (batch_size, 784); the index names rows of the 5000 digits."""
-        digits = mnist.load()
+        """Yield batches of ``images``, float32 (batch_size, pixels); the index names rows of the data set."""
+        images = self.images
         order = draw("order")
         while True:
-            epoch = digits.train[order.permutation(len(digits.train))]
+            epoch = images.train[order.permutation(len(images.train))]
             for start in range(0, len(epoch) - self.batch_size + 1, self.batch_size):
                 index = epoch[start : start + self.batch_size]
-                yield Batch(index, {"images": torch.from_numpy(digits.images[index])})
+                yield Batch(index, {"images": torch.from_numpy(images.floats(index))})
 
     def players(self, model: nn.Module) -> list[Player]:
         """Return the one player, stepped by Adam."""
@@ -88,8 +119,7 @@ class Autoencoder:
         return functional.mse_loss(model(images), images), None
 
     def evaluate(self, model: nn.Module, place: Place) -> dict[str, float]:
-        """Return the mean reconstruction error of the 1000 held-out digits."""
-        digits = mnist.load()
-        images = place(torch.from_numpy(digits.images[digits.held_out]))
+        """Return the mean reconstruction error of the held-out images."""
+        images = place(torch.from_numpy(self.images.floats(self.images.held_out)))
         with torch.no_grad():
             return {"held_out_loss": float(functional.mse_loss(model(images), images))}

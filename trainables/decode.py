@@ -16,14 +16,16 @@ from ablate.errors import BadInput, Problem
 from trainables.package_files import INSTALL
 
 Frame = np.ndarray[Any, np.dtype[np.uint8]]
+YUV = ("yuv420p", "yuvj420p")
 
 
-def decode(file: Path, expected: int | None = None) -> Iterator[Frame]:
+def decode(file: Path, expected: int | None = None, most: int | None = None) -> Iterator[Frame]:
     """Yield the frames of ``file``, each uint8 (H, W, 3) RGB.
 
     Args:
         file: a video or picture that FFmpeg can read.
         expected: how many frames it must hold; by default as many as its header declares, if it does.
+        most: stop after so many frames.
 
     Raises:
         BadInput: if PyAV isn't installed, or the file is missing, unreadable, truncated or without frames.
@@ -42,6 +44,8 @@ def decode(file: Path, expected: int | None = None) -> Iterator[Frame]:
             for frame in container.decode(stream):
                 count += 1
                 yield _rgb(frame.to_ndarray(), frame.format.name, file)
+                if count == most:
+                    return
     except FileNotFoundError as error:
         raise BadInput(Problem(str(file), "no such file", "a video or picture file")) from error
     except (av.FFmpegError, OSError) as error:
@@ -58,20 +62,27 @@ def _rgb(pixels: Frame, layout: str, file: Path) -> Frame:
     """Return (H, W, 3) RGB of a frame as PyAV lays it out: RGB already, or planar YUV with chroma at half size."""
     if layout == "rgb24":
         return pixels
-    if layout == "yuv420p":
-        return yuv420_to_rgb(pixels)
-    raise BadInput(Problem(str(file), f"has pixel format {layout}", "yuv420p, rgb24", advice="convert it with ffmpeg"))
+    if layout in YUV:
+        return yuv420_to_rgb(pixels, full_range=layout == "yuvj420p")
+    allowed = ", ".join((*YUV, "rgb24"))
+    advice = f"convert it: ffmpeg -i {file.name} -pix_fmt yuv420p OUTPUT"
+    raise BadInput(Problem(str(file), f"has pixel format {layout}", allowed, advice=advice))
 
 
-def yuv420_to_rgb(planes: Frame) -> Frame:
-    """Convert BT.601 limited-range YUV, uint8 (3H/2, W), Y above U above V, to RGB, uint8 (H, W, 3).
+def yuv420_to_rgb(planes: Frame, full_range: bool = False) -> Frame:
+    """Convert YUV, uint8 (3H/2, W), Y above U above V, to RGB, uint8 (H, W, 3).
 
-    Coefficients are ITU-R BT.601's times 256, rounded; each chroma value serves a block of 2x2 pixels.
+    Coefficients are ITU-R BT.601's times 256, rounded, for limited range (16 to 235) or for full range as in JPEG; each
+    chroma value serves a block of 2x2 pixels.
     """
     height, width = planes.shape[0] * 2 // 3, planes.shape[1]
     chroma = planes[height:].reshape(2, height // 2, width // 2).repeat(2, axis=1).repeat(2, axis=2).astype(np.int32)
-    y, u, v = 298 * (planes[:height].astype(np.int32) - 16), chroma[0] - 128, chroma[1] - 128
-    rgb = np.stack([y + 409 * v, y - 100 * u - 208 * v, y + 516 * u], axis=-1)
+    luma, u, v = planes[:height].astype(np.int32), chroma[0] - 128, chroma[1] - 128
+    if full_range:
+        y, red, blue, green_u, green_v = 256 * luma, 359, 454, 88, 183
+    else:
+        y, red, blue, green_u, green_v = 298 * (luma - 16), 409, 516, 100, 208
+    rgb = np.stack([y + red * v, y - green_u * u - green_v * v, y + blue * u], axis=-1)
     return np.clip((rgb + 128) >> 8, 0, 255).astype(np.uint8)
 
 

@@ -68,6 +68,10 @@ class Film:
         for shot in self.usable(length, held_out=True):
             yield shot, list(_windows(shot.start, shot.stop, length))
 
+    def starts(self, length: int) -> Index:
+        """Return the first frame of every window of ``length`` frames to predict that may be trained on, in order."""
+        return np.concatenate([np.arange(s.start, s.stop - length) for s in self.usable(length, held_out=False)])
+
     def training_windows(self, length: int, start: Stream) -> Iterator[Index]:
         """Yield windows without end, each int64 (length + 1,): consecutive in a shot, then the next shot, looped.
 
@@ -75,7 +79,7 @@ class Film:
         fill a window are left out at its beginning, as many as ``start`` draws, so that loops differ.
         """
         shots = self.usable(length, held_out=False)
-        firsts = np.concatenate([np.arange(shot.start, shot.stop - length) for shot in shots])
+        firsts = self.starts(length)
         frame = int(firsts[start.integers(0, len(firsts))])
         now = next(number for number, shot in enumerate(shots) if shot.start <= frame < shot.stop)
         while True:

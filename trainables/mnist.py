@@ -10,35 +10,18 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ablate.errors import BadInput, Problem
+from trainables.images import Images
 
 FILE = Path(__file__).parent / "data" / "mnist_5k.npz"
 SHA256 = "e613f869dab204a63ca426b433eb82b9fbeea13c331b12de387c1c5339df8224"
 CLASSES = 10
+PIXELS = 784
 HELD_OUT_PER_CLASS = 100
-
-
-@dataclass(frozen=True)
-class Mnist:
-    """The images and their split.
-
-    Attributes:
-        images: float32 (5000, 784), pixels in [0, 1].
-        labels: int64 (5000,).
-        train: int64 (4000,), rows of ``images`` to train on.
-        held_out: int64 (1000,), the other rows.
-    """
-
-    images: np.ndarray[Any, np.dtype[np.float32]]
-    labels: np.ndarray[Any, np.dtype[np.int64]]
-    train: np.ndarray[Any, np.dtype[np.int64]]
-    held_out: np.ndarray[Any, np.dtype[np.int64]]
 
 
 def read(file: Path = FILE, sha256: str = SHA256) -> bytes:
@@ -60,7 +43,7 @@ def read(file: Path = FILE, sha256: str = SHA256) -> bytes:
     return data
 
 
-def load(file: Path = FILE, sha256: str = SHA256) -> Mnist:
+def load(file: Path = FILE, sha256: str = SHA256) -> Images:
     """Return the digits and their split.
 
     Raises:
@@ -76,5 +59,4 @@ def load(file: Path = FILE, sha256: str = SHA256) -> Mnist:
         ) from error
     held_out = np.concatenate([np.flatnonzero(labels == digit)[-HELD_OUT_PER_CLASS:] for digit in range(CLASSES)])
     train = np.setdiff1d(np.arange(len(labels)), held_out)
-    pixels = images.reshape(len(images), -1).astype(np.float32) / np.float32(255)
-    return Mnist(pixels, labels, train.astype(np.int64), held_out.astype(np.int64))
+    return Images(images.reshape(len(images), -1), labels, train.astype(np.int64), held_out.astype(np.int64))

@@ -21,22 +21,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Place, Player
-from trainables import clips, photographs
 from trainables.film import Film
 from trainables.prednet_model import PredNetModel, State
-from trainables.settings import at_least, not_negative, one_of, positive
+from trainables.settings import at_least, channel_list, halvable, one_of, positive
+from trainables.sources import Source
 from trainables.targets import INPUTS, target_maker
 
-SOURCES = ("clips", "photographs")
 TRUNCATIONS = ("unchain", "detach")
 
 
@@ -44,8 +43,12 @@ class PredNet:
     """Structured trainable; a batch is a window of ``window`` frames to predict, in ``batch_size`` parallel streams.
 
     Args:
-        source: clips (real footage) or photographs (a crop moving over real texture).
+        source: clips (real footage), photographs (a crop moving over real texture), folder (videos of your own), kitti
+            (as prepared for PredNet).
+        path: of the folder; folder and kitti only.
         speed: pixels a frame that the crop moves, also below 1; photographs only.
+        cuts: none, or detect to split each video into shots; folder only.
+        frames_per_file: how many frames are read of each video, 0 for all; folder only.
         width: of a frame in pixels.
         height: of a frame in pixels.
         channels: channels of each layer, bottom first, separated by commas.
@@ -62,22 +65,24 @@ class PredNet:
     def __init__(
         self,
         *,
-        source: str = "clips",
+        source: Literal["clips", "photographs", "folder", "kitti"] = "clips",
+        path: str = "",
         speed: float = 1.0,
+        cuts: Literal["none", "detect"] = "none",
+        frames_per_file: int = 0,
         width: int = 160,
         height: int = 120,
         channels: str = "3,48,96,192",
         window: int = 20,
         batch_size: int = 1,
         lr: float = 1e-3,
-        input: str = "copied",
-        truncation: str = "unchain",
+        input: Literal["copied", "reused-buffer"] = "copied",
+        truncation: Literal["unchain", "detach"] = "unchain",
     ) -> None:
-        self.source = one_of("PredNet.source", source, SOURCES)
-        self.speed = not_negative("PredNet.speed", speed)
-        self.channels = _channels(channels)
-        self.width = _divisible("PredNet.width", width, len(self.channels))
-        self.height = _divisible("PredNet.height", height, len(self.channels))
+        self.source = Source("PredNet", source, path, speed, cuts, frames_per_file)
+        self.channels = channel_list("PredNet.channels", channels)
+        self.width = halvable("PredNet.width", width, len(self.channels))
+        self.height = halvable("PredNet.height", height, len(self.channels))
         self.window = at_least("PredNet.window", window, 1)
         self.batch_size = at_least("PredNet.batch_size", batch_size, 1)
         self.lr = positive("PredNet.lr", lr)
@@ -90,9 +95,7 @@ class PredNet:
         Raises:
             BadInput: if a package or file is missing, damaged, or too small.
         """
-        if self.source == "clips":
-            return clips.film(self.width, self.height)
-        return photographs.film(self.width, self.height, self.speed)
+        return self.source.film(self.width, self.height, self.window)
 
     def prepare(self) -> str:
         """Decode and cache the frames, check that windows fit into shots, and return the film's hash."""
@@ -163,23 +166,3 @@ class PredNet:
                 pre = pre + (z - z.detach())
             prediction.append(model.predict(number, pre))
         return State(prediction, [layer["cell"] for layer in layers], [layer["hidden"] for layer in layers])
-
-
-def _channels(text: str) -> tuple[int, ...]:
-    try:
-        channels = tuple(int(part) for part in str(text).split(","))
-    except ValueError:
-        channels = ()
-    if not channels or channels[0] != 3 or min(channels) < 1:
-        allowed = "whole numbers separated by commas, the first 3 (red, green, blue), such as 3,16,32"
-        raise BadInput(Problem("PredNet.channels", f"is {text!r}", allowed))
-    return channels
-
-
-def _divisible(where: str, pixels: int, layers: int) -> int:
-    step = 2 ** (layers - 1)
-    at_least(where, pixels, 1)
-    if pixels % step:
-        allowed = f"a multiple of {step}, since {layers} layers halve it {layers - 1} times"
-        raise BadInput(Problem(where, f"is {pixels}", allowed))
-    return pixels

@@ -47,7 +47,7 @@ def test_a_batch_is_one_image_by_default():
     (batch,) = take(Autoencoder(), 1)
     assert batch.index.shape == (1,)
     assert batch.index.dtype == np.int64
-    assert torch.equal(batch.tensors["images"], torch.from_numpy(mnist.load().images[batch.index]))
+    assert torch.equal(batch.tensors["images"], torch.from_numpy(mnist.load().floats(batch.index)))
     assert batch.tensors["images"].is_contiguous()
 
 
@@ -89,7 +89,7 @@ def test_held_out_loss_is_the_mean_over_the_held_out_images():
     digits = mnist.load()
     with torch.no_grad():
         each = [
-            float(((model(x) - x) ** 2).mean()) for x in torch.from_numpy(digits.images[digits.held_out]).split(100)
+            float(((model(x) - x) ** 2).mean()) for x in torch.from_numpy(digits.floats(digits.held_out)).split(100)
         ]
     found = thing.evaluate(model, lambda tensor: tensor)["held_out_loss"]
     assert abs(found - math.fsum(each) / 10) <= 784 * 2.0**-24 * found

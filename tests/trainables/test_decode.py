@@ -106,7 +106,8 @@ def test_a_video_without_frames_is_refused(y4m):
 def test_an_unknown_pixel_format_is_refused(y4m):
     file = y4m(gray(3, height=32), chroma="444")  # 3 frames hold enough bytes for one
     assert refusal(lambda: list(decode(file))) == (
-        f"{file}: has pixel format yuv444p\n    allowed: yuv420p, rgb24\n    convert it with ffmpeg"
+        f"{file}: has pixel format yuv444p\n    allowed: yuv420p, yuvj420p, rgb24\n"
+        "    convert it: ffmpeg -i clip.y4m -pix_fmt yuv420p OUTPUT"
     )
 
 

@@ -10,10 +10,11 @@ from trainables.data import make_mnist_5k
 
 def test_the_split_is_balanced_disjoint_and_whole():
     digits = mnist.load()
-    assert digits.images.shape == (5000, 784)
-    assert digits.images.dtype == np.float32
-    assert digits.images.min() == 0
-    assert digits.images.max() == 1
+    images = digits.floats(np.arange(5000))
+    assert images.shape == (5000, 784)
+    assert images.dtype == np.float32
+    assert images.min() == 0
+    assert images.max() == 1
     assert np.bincount(digits.labels[digits.train]).tolist() == [400] * 10
     assert np.bincount(digits.labels[digits.held_out]).tolist() == [100] * 10
     assert np.array_equal(np.sort(np.concatenate((digits.train, digits.held_out))), np.arange(5000))
@@ -21,8 +22,8 @@ def test_the_split_is_balanced_disjoint_and_whole():
 
 def test_no_held_out_image_is_also_trained_on():
     digits = mnist.load()
-    seen = {digits.images[row].tobytes() for row in digits.train}
-    assert not any(digits.images[row].tobytes() in seen for row in digits.held_out)
+    seen = {digits.pixels[row].tobytes() for row in digits.train}
+    assert not any(digits.pixels[row].tobytes() in seen for row in digits.held_out)
 
 
 def test_the_script_rebuilds_the_same_bytes():
