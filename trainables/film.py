@@ -59,8 +59,10 @@ class Film:
         if not fitting:
             longest = max((shot.stop - shot.start for shot in shots), default=0)
             kind = "held-out" if held_out else "training"
-            found = f"is {length} and needs {length + 1} frames without a cut; the longest {kind} shot has {longest}"
-            raise BadInput(Problem("window", found, f"1 to {longest - 1}"))
+            found = (
+                f"of {length} predicted frames needs {length + 1} without a cut; the longest {kind} shot has {longest}"
+            )
+            raise BadInput(Problem("window", found, f"up to {longest - 1} predicted frames" if longest > 1 else ""))
         return fitting
 
     def held_out_windows(self, length: int) -> Iterator[tuple[Shot, list[Index]]]:

@@ -57,7 +57,8 @@ def test_a_window_longer_than_every_shot_is_refused():
     with pytest.raises(BadInput) as caught:
         film(20, 25).usable(30, held_out=False)
     assert str(caught.value) == (
-        "window: is 30 and needs 31 frames without a cut; the longest training shot has 25\n    allowed: 1 to 24"
+        "window: of 30 predicted frames needs 31 without a cut; the longest training shot has 25\n"
+        "    allowed: up to 24 predicted frames"
     )
 
 
