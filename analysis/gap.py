@@ -122,11 +122,11 @@ def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[
 
 
 def _dropped(paired: Sequence[PairedContrast]) -> tuple[DroppedTrial, ...]:
-    """Merge what the contrasts left out; a control that runs on fewer blocks by plan leaves nothing out."""
+    """Merge what the contrasts left out; what has no partner by plan (a control's blocks, a cell) is not left out."""
     labels: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for one in paired:
         for dropped in one.pairing.dropped:
-            if one.control is None or not dropped.reason.startswith("no partner"):
+            if not dropped.reason.startswith("no partner"):
                 key = (dropped.trial.trial_id, str(dropped.trial), dropped.reason)
                 labels[key].append(one.contrast.label)
     return tuple(DroppedTrial(*key, tuple(where)) for key, where in labels.items())

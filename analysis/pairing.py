@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ablate.design.matching import match
 from ablate.design.spec import Contrast, GridSpec, level_text
 from ablate.design.trial_spec import Scalar
 from analysis.outcomes import Outcome
 from analysis.trials import Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-Cell = tuple[tuple[str, Scalar], ...]
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Pairing:
 def pair(trials: Iterable[Trial], outcomes: Mapping[str, Outcome], sides: Sides) -> Pairing:
     """Pair the trials of both sides by block and cell.
 
-    A cell is the levels of everything but the contrast's column. A block's value is the mean over its cells that have
-    an outcome on both sides, so a trial lost on one side takes its partner with it and never tilts the gap.
+    Which trials of a block match is said in ``ablate.design.matching``. A block's value is the mean over its matches
+    that have an outcome on both sides, so a trial lost on one side takes its partner with it and never tilts the gap.
 
     Args:
         trials: all planned trials of the study.
@@ -126,36 +126,21 @@ def pair(trials: Iterable[Trial], outcomes: Mapping[str, Outcome], sides: Sides)
     Returns:
         Pairing: nothing left out without a reason in ``dropped``.
     """
-    reference: dict[tuple[int, Cell], Trial] = {}
-    other: dict[tuple[int, Cell], Trial] = {}
-    for trial in trials:
-        if trial.arm in sides.arms and all(trial.level(name) == level for name, level in sides.contrast.where.items()):
-            for level, side in zip(sides.levels, (reference, other), strict=True):
-                if trial.level(sides.column) == level:
-                    side[trial.block, _cell(trial, sides.column)] = trial
-    matches = tuple(Match(key[0], reference[key], other[key]) for key in sorted(reference, key=_order) if key in other)
-    kept = [match for match in matches if not _reasons(match, outcomes)]
+    own = ((trial, trial.arm, dict(trial.factors), trial.block) for trial in trials if trial.arm in sides.arms)
+    found = match(sides.contrast, own)
+    pairs_of_trials = sorted(found.pairs, key=lambda pair: (pair[0].block, str(pair[0])))
+    matches = tuple(Match(reference.block, reference, other) for reference, other in pairs_of_trials)
     by_block: dict[int, list[Match]] = defaultdict(list)
-    for match in kept:
-        by_block[match.block].append(match)
-    lost = [dropped for match in matches for dropped in _reasons(match, outcomes)]
+    for one in matches:
+        if not _reasons(one, outcomes):
+            by_block[one.block].append(one)
+    lost = [dropped for one in matches for dropped in _reasons(one, outcomes)]
     lost += [
-        Dropped(trial, f"no partner: {label} is not planned for this block and cell")
-        for mine, theirs, label in ((reference, other, sides.labels[1]), (other, reference, sides.labels[0]))
-        for key, trial in mine.items()
-        if key not in theirs
+        Dropped(trial, f"no partner: {sides.labels[not on_other]} is not planned for this block and cell")
+        for trial, on_other in found.alone
     ]
     pairs = tuple(_average(block, members, outcomes) for block, members in sorted(by_block.items()))
     return Pairing(matches, pairs, tuple(sorted(lost, key=lambda d: (d.trial.block, str(d.trial)))))
-
-
-def _cell(trial: Trial, column: str) -> Cell:
-    arm: Cell = () if column == "arm" else (("arm", trial.arm),)
-    return arm + tuple((name, level) for name, level in trial.factors if name != column)
-
-
-def _order(key: tuple[int, Cell]) -> tuple[int, str]:
-    return key[0], str(key[1])
 
 
 def _reasons(match: Match, outcomes: Mapping[str, Outcome]) -> list[Dropped]:

@@ -42,9 +42,9 @@ class Trial:
     hashes: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""
 
-    def level(self, column: str) -> Scalar:
-        """Return the arm's name for ``"arm"``, else the level of that factor."""
-        return self.arm if column == "arm" else dict(self.factors)[column]
+    def level(self, column: str) -> Scalar | None:
+        """Return the arm's name for ``"arm"``, else the level of that factor; None where it does not exist."""
+        return self.arm if column == "arm" else dict(self.factors).get(column)
 
     @property
     def trouble(self) -> str:

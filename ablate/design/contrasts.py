@@ -15,13 +15,17 @@ from ablate.errors import Problem, nearest
 Levels = Mapping[str, tuple[Scalar, ...]]
 
 
-def default_contrasts(arms: Mapping[str, Arm], factors: Levels) -> tuple[Contrast, ...]:
+def default_contrasts(
+    arms: Mapping[str, Arm], factors: Levels, together: Mapping[str, tuple[str, ...]]
+) -> tuple[Contrast, ...]:
     """Compare the first arm that is no control with every other; if it is alone, each factor's first level likewise."""
     compared = [name for name, arm in arms.items() if not arm.control]
     if len(compared) > 1:
         return tuple(Contrast(arms=(compared[0], other)) for other in compared[1:])
     return tuple(
-        Contrast(factor=factor, levels=(levels[0], other)) for factor, levels in factors.items() for other in levels[1:]
+        Contrast(factor=factor, levels=(levels[0], other), along=together.get(factor, ()))
+        for factor, levels in factors.items()
+        for other in levels[1:]
     )
 
 
@@ -30,8 +34,9 @@ def read_contrasts(
     arm_names: Collection[str],
     factor_names: Collection[str],
     factors: Levels,
+    together: Mapping[str, tuple[str, ...]],
     source: YamlSource,
-) -> tuple[tuple[Contrast, ...], list[Problem]]:
+) -> tuple[dict[int, Contrast], list[Problem]]:
     """Check contrasts.
 
     Args:
@@ -39,10 +44,11 @@ def read_contrasts(
         arm_names: the names of all arms in the file.
         factor_names: the names of all factors in the file.
         factors: the levels of those factors whose levels are right.
+        together: factor -> the factors that are zipped with it.
         source: the file, for line numbers.
 
     Returns:
-        The contrasts that are right, and what is wrong with the others.
+        The contrasts that are right, by their position, and what is wrong with the others.
     """
     problems: list[Problem] = []
     kept: dict[int, Contrast] = {}
@@ -50,7 +56,7 @@ def read_contrasts(
         if contrast is None:
             continue
         loc: Loc = ("contrasts", position)
-        reader = _Reader(arm_names, factor_names, factors, source)
+        reader = _Reader(arm_names, factor_names, factors, together, source)
         resolved = reader.read(contrast, loc)
         problems += reader.problems
         if resolved is None:
@@ -62,7 +68,7 @@ def read_contrasts(
             line = source.lines["contrasts", twin]
             found = f"the same comparison as contrasts[{twin}] in line {line}; the family would count it twice"
             problems.append(Problem(source.where(loc), found, advice="remove one of them"))
-    return tuple(kept.values()), problems
+    return kept, problems
 
 
 def _same(one: Contrast, two: Contrast) -> bool:
@@ -75,11 +81,17 @@ class _Reader:
     """Checks one contrast."""
 
     def __init__(
-        self, arm_names: Collection[str], factor_names: Collection[str], factors: Levels, source: YamlSource
+        self,
+        arm_names: Collection[str],
+        factor_names: Collection[str],
+        factors: Levels,
+        together: Mapping[str, tuple[str, ...]],
+        source: YamlSource,
     ) -> None:
         self.arm_names = arm_names
         self.factor_names = factor_names
         self.factors = factors
+        self.together = together
         self.source = source
         self.problems: list[Problem] = []
 
@@ -113,7 +125,8 @@ class _Reader:
             self._problem((*loc, "levels"), f"compares {reference} with itself", "two different levels")
         if factor in where:
             self._problem((*loc, "where", factor), f"{factor} is what is compared", "other factors")
-        return None if self.problems else Contrast(factor=factor, levels=(reference, other), where=where)
+        along = self.together.get(factor, ())
+        return None if self.problems else Contrast(factor=factor, levels=(reference, other), where=where, along=along)
 
     def _where(self, contrast: ContrastFile, loc: Loc) -> dict[str, Scalar]:
         where: dict[str, Scalar] = {}

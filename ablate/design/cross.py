@@ -1,4 +1,4 @@
-"""From a study to its trials: arms crossed with every factor's levels, over the blocks, in launch order."""
+"""From a study to its trials: arms under the combinations of levels, over the blocks, in launch order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ablate.design.trial_spec import Scalar, TrialSpec
 
 
 def cells(grid: GridSpec) -> list[tuple[str, dict[str, Scalar]]]:
-    """Return every combination of an arm and one level of each factor, in file order."""
+    """Return every arm with every combination of levels it is trained under, in file order."""
+    if grid.cells is not None:
+        return [(arm, cell.factors) for arm in grid.arms for cell in grid.cells if arm in cell.arms]
     combinations = [dict(zip(grid.factors, levels, strict=True)) for levels in product(*grid.factors.values())]
     return [(arm, factors) for arm in grid.arms for factors in combinations]
 

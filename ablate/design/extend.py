@@ -1,7 +1,7 @@
 """Whether a grid that changed still describes the study that a store holds.
 
-A store may grow: more blocks, arms or levels, and contrasts that involve an added arm or level. Anything else would mix
-two studies (another margin, another outcome) or choose the comparisons after the results were seen.
+A store may grow: more blocks, arms, levels or cells, and contrasts that involve an added arm or level. Anything else
+would mix two studies (another margin, another outcome) or choose the comparisons after the results were seen.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ablate.design.cross import cells
 from ablate.design.spec import Arm, Contrast, GridSpec, level_text
 from ablate.design.trial_spec import Scalar
 
@@ -23,7 +24,7 @@ def differences(old: GridSpec, new: GridSpec) -> list[str]:
     lines: list[str] = []
     for name in ("study", "question", "trainable", "settings"):
         lines += _changes(name, getattr(old, name), getattr(new, name))
-    lines += _factors(old, new)
+    lines += list(_factors(old, new)) or _cells(old, new)
     lines += _arms(old, new)
     lines += _blocks("blocks", old.blocks, new.blocks)
     lines += _changes("batches", old.batches, new.batches)
@@ -35,8 +36,11 @@ def differences(old: GridSpec, new: GridSpec) -> list[str]:
 
 
 def _factors(old: GridSpec, new: GridSpec) -> Iterator[str]:
+    lost = _lost(old, new)
     for name in {**old.factors, **new.factors}:
         before, after = old.factors.get(name), new.factors.get(name)
+        if before is None and not lost:
+            continue  # it exists in added cells only
         if before is None:
             yield f"factors.{name}: added; every trial of the store would need a level of it"
         elif after is None:
@@ -46,6 +50,26 @@ def _factors(old: GridSpec, new: GridSpec) -> Iterator[str]:
             yield f"factors.{name}: {_levels(before)} -> {_levels(after)}, levels of another kind{advice}"
         elif not set(before) <= set(after):
             yield f"factors.{name}: {_levels(before)} -> {_levels(after)}"
+
+
+def _cells(old: GridSpec, new: GridSpec) -> list[str]:
+    lost = _lost(old, new)
+    if not lost:
+        return []
+    arm, levels = lost[0]
+    example = ", ".join([f"arm {arm}", *(f"{name}={level_text(level)}" for name, level in levels.items())])
+    more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+    return [f"factors: leave out {example}{more}, which the store has planned"]
+
+
+def _lost(old: GridSpec, new: GridSpec) -> list[tuple[str, dict[str, Scalar]]]:
+    """Return the cells of the old grid that the new one leaves out although it has the arm."""
+    planned = {(arm, frozenset(levels.items())) for arm, levels in cells(new)}
+    return [
+        (arm, levels)
+        for arm, levels in cells(old)
+        if arm in new.arms and (arm, frozenset(levels.items())) not in planned
+    ]
 
 
 def _arms(old: GridSpec, new: GridSpec) -> Iterator[str]:

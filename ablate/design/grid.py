@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ablate.design.arms import read_arms
+from ablate.design.comparable import only_comparable, uncomparable
 from ablate.design.contrasts import default_contrasts, read_contrasts
+from ablate.design.factors import arm_names, read_cells, read_factors
 from ablate.design.grid_file import GridFile
-from ablate.design.levels import read_levels
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
 from ablate.design.trial_spec import CheckpointPlan, GuardPlan, Numerics
 from ablate.design.validation import validate
@@ -45,27 +45,23 @@ def load_grid(path: str | Path) -> GridSpec:
 
 def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Problem]]:
     """Fill in every default and check what refers to something else in the file."""
-    arm_names = _keys(source.data.get("arms")) or ("default",)
-    factor_names = _keys(source.data.get("factors"))
-    problems: list[Problem] = []
-
-    factors = {}
-    for name, written in file.factors.items():
-        levels, wrong = read_levels(written, ("factors", name), source)
-        problems += wrong
-        if not wrong:
-            factors[name] = levels
+    names = arm_names(source.data.get("arms"))
+    factors, problems = read_factors(file.factors, names, source)
+    cells, wrong = (None, []) if problems or source.problems else read_cells(factors, names, source)
+    problems += wrong
 
     blocks, wrong = _blocks(file.blocks, source)
     problems += wrong
-    arms, wrong = read_arms(file.arms, arm_names, factor_names, blocks, source)
+    arms, wrong = read_arms(file.arms, names, factors.names, blocks, source)
     problems += wrong
     outcome, wrong = _outcome(file, source)
     problems += wrong
     if "contrasts" not in file.model_fields_set:
-        contrasts = default_contrasts(arms, factors)
+        asked = default_contrasts(arms, factors.levels, factors.together)
+        places: dict[int, Contrast] = {}
     else:
-        contrasts, wrong = read_contrasts(file.contrasts, arm_names, factor_names, factors, source)
+        places, wrong = read_contrasts(file.contrasts, names, factors.names, factors.levels, factors.together, source)
+        asked = tuple(places.values())
         problems += wrong
     margin, wrong = _margin(file.margin, source)
     problems += wrong
@@ -74,22 +70,24 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         question=file.question,
         trainable=file.trainable,
         settings=file.settings,
-        factors=factors,
+        factors=factors.levels,
+        cells=cells,
         arms=arms,
         blocks=tuple(blocks),
         batches=file.batches,
         outcome=outcome,
-        contrasts=contrasts,
+        contrasts=asked,
         margin=margin,
         guard=GuardPlan(first=file.guard.first, every=file.guard.every),
         checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
         stall_minutes=file.stall_minutes,
     )
-    return spec, problems
-
-
-def _keys(value: Any) -> tuple[str, ...]:
-    return tuple(value) if isinstance(value, dict) else ()
+    if problems or source.problems or cells is None:
+        return spec, problems
+    if places:
+        return spec, uncomparable(spec, places, source)
+    contrasts, problems = only_comparable(spec, source)
+    return spec.model_copy(update={"contrasts": contrasts}), problems
 
 
 def _blocks(written: int | Sequence[int], source: YamlSource) -> tuple[Sequence[int], list[Problem]]:

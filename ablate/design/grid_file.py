@@ -12,7 +12,11 @@ from ablate.design.yaml_source import Loc
 MOST_BLOCKS = 10_000
 """More than any study trains; a slip of the keyboard must not fill the memory."""
 
-Name = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_]*\z")]
+FACTOR_NAME = r"[a-z][a-z0-9_]*"
+FACTOR_KEYWORDS = ("zip", "union", "exclude")
+"""Keys among the factors that are none: they say how factors go together."""
+
+Name = Annotated[str, StringConstraints(pattern=rf"\A{FACTOR_NAME}\z")]
 ArmName = Annotated[str, StringConstraints(pattern=r"\A[a-z][a-z0-9_-]*\z")]
 SettingName = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_][A-Za-z0-9_]*\z")]
 ImportPath = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\z")]
@@ -83,7 +87,7 @@ class GridFile(Frozen):
     question: Text
     trainable: ImportPath
     settings: dict[SettingName, Any] = Field(default_factory=dict)
-    factors: dict[Name, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    factors: dict[str, Any] = Field(default_factory=dict)
     arms: Annotated[dict[ArmName, ArmFile], Field(min_length=1)] = Field(default_factory=lambda: {"default": ArmFile()})
     blocks: BlockCount | Annotated[list[FromZero], Field(min_length=1)]
     batches: FromOne
@@ -105,7 +109,16 @@ ALLOWED: dict[Loc, str] = {
     ("trainable",): "an import path, such as my_package.my_module:Thing",
     ("settings",): "a mapping of the trainable's settings to values",
     ("factors",): "a mapping of factor names to lists of levels",
-    ("factors", _ANY): "a list of at least one level",
+    ("factors", "zip"): "factors that vary together, with lists of one length: {width: [16, 24], height: [12, 18]}; "
+    "or a list of such mappings",
+    ("factors", "zip", _ANY): "a list of at least one level, as long as the others of the zip",
+    ("factors", "union"): "a list of mappings, each written like `factors`",
+    ("factors", "union", _ANY): "a mapping, written like `factors`",
+    ("factors", "exclude"): "a list of mappings such as {lr: 0.1, arm: fast}; a cell that has all of one is left out",
+    ("factors", "exclude", _ANY): "a mapping of factors, or `arm`, to a level or a list of them",
+    ("factors", _ANY): "a list of at least one level, or {levels: [...], when: {...}}",
+    ("factors", _ANY, "levels"): "a list of at least one level",
+    ("factors", _ANY, "when"): "a mapping of other factors, or `arm`, to the levels with which this factor exists",
     ("arms",): "a mapping of at least one arm name to its options",
     ("arms", _ANY): "a mapping of options ({} for none)",
     ("arms", _ANY, "device"): "cpu or cuda",
@@ -153,6 +166,7 @@ ALLOWED: dict[Loc, str] = {
 ALLOWED_KEY: dict[Loc, str] = {
     ("settings",): "names of Python arguments: letters, digits and _, not beginning with a digit",
     ("factors",): f"for a factor, {_NAME}",
+    ("factors", "zip"): f"for a factor, {_NAME}",
     ("arms",): "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter",
     ("arms", _ANY, "env"): "names of environment variables: letters, digits and _, not beginning with a digit",
     ("arms", _ANY, "settings"): "names of Python arguments: letters, digits and _, not beginning with a digit",

@@ -12,8 +12,20 @@ from ablate.design.yaml_source import Loc, YamlSource
 from ablate.errors import Problem, nearest
 
 
-def read_levels(levels: Sequence[Any], loc: Loc, source: YamlSource) -> tuple[tuple[Scalar, ...], list[Problem]]:
-    """Return a factor's levels, all of one kind (whole numbers beside numbers become numbers), and what is wrong."""
+def read_levels(
+    levels: Sequence[Any], loc: Loc, source: YamlSource, repeats: bool = False
+) -> tuple[tuple[Scalar, ...], list[Problem]]:
+    """Read a list of levels, all of one kind; whole numbers beside numbers become numbers.
+
+    Args:
+        levels: the list as written.
+        loc: where it stands.
+        source: the file, for line numbers.
+        repeats: a level may stand there more than once, as in a zip.
+
+    Returns:
+        The levels that are right, and what is wrong with the others.
+    """
     problems = []
     kept: list[Scalar] = []
     for position, level in enumerate(levels):
@@ -23,10 +35,10 @@ def read_levels(levels: Sequence[Any], loc: Loc, source: YamlSource) -> tuple[tu
         if not isinstance(level, bool | int | float | str):
             allowed = "a number, a text or true/false"
             problems.append(Problem(source.where(here), f"found {describe(level)}", allowed))
-        elif kept and _kind(level) != _kind(kept[0]):
+        elif kept and kind_of(level) != kind_of(kept[0]):
             found = f"found {describe(level)} beside {describe(kept[0])}"
             problems.append(Problem(source.where(here), found, "levels of one kind"))
-        elif match_level(level, kept) is not None:
+        elif not repeats and match_level(level, kept) is not None:
             problems.append(Problem(source.where(here), f"the level {level_text(level)} stands there twice"))
         else:
             kept.append(level)
@@ -37,7 +49,7 @@ def read_levels(levels: Sequence[Any], loc: Loc, source: YamlSource) -> tuple[tu
 
 def match_level(value: Any, levels: Sequence[Scalar]) -> Scalar | None:
     """Return the level that equals ``value`` and is of its kind; true is not 1, but 1 is 1.0."""
-    return next((level for level in levels if level == value and _kind(level) == _kind(value)), None)
+    return next((level for level in levels if level == value and kind_of(level) == kind_of(value)), None)
 
 
 def unknown_level(value: Any, factor: str, levels: Sequence[Scalar], where: str) -> Problem:
@@ -47,7 +59,8 @@ def unknown_level(value: Any, factor: str, levels: Sequence[Scalar], where: str)
     return Problem(where, f"found {describe(value)}, no level of {factor}", ", ".join(texts), close)
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
+    """Return the kind that all levels of a factor share."""
     if isinstance(value, bool):
         return "boolean"
     return "number" if isinstance(value, int | float) else type(value).__name__

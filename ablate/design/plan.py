@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ablate.design.attainable import LEVEL, blocks_needed, holm, smallest_p
+from ablate.design.comparable import compared_cells
 from ablate.design.cross import trials
 from ablate.design.spec import Contrast, GridSpec
 from ablate.design.trial_spec import Frozen, Scalar
@@ -43,6 +44,7 @@ class ContrastPlan(Frozen):
     Attributes:
         label: its name, ``other - reference``.
         pairs: number of blocks that both sides have.
+        cells: number of cells that are paired within each block; its outcome on each side is their mean.
         in_family: it is one of the tests that Holm's adjustment counts; contrasts with a control are not.
         smallest_p: the smallest p that a two-sided sign-flip test of so many pairs can give.
         smallest_adjusted_p: the same after Holm's adjustment, if every contrast of the family reaches its smallest.
@@ -50,6 +52,7 @@ class ContrastPlan(Frozen):
 
     label: str
     pairs: int
+    cells: int
     in_family: bool
     smallest_p: float
     smallest_adjusted_p: float
@@ -144,6 +147,7 @@ def _contrasts(grid: GridSpec) -> tuple[ContrastPlan, ...]:
         ContrastPlan(
             label=contrast.label,
             pairs=pairs[position],
+            cells=len(compared_cells(contrast, grid).pairs),
             in_family=in_family[position],
             smallest_p=smallest[position],
             smallest_adjusted_p=next(family) if in_family[position] else smallest[position],
@@ -162,7 +166,7 @@ def _pairs(contrast: Contrast, grid: GridSpec) -> int:
 
 def _warnings(contrasts: Sequence[ContrastPlan]) -> list[str]:
     if not contrasts:
-        return ["nothing is compared: one arm and no factor with two levels"]
+        return ["nothing is compared: one arm, and no two cells that differ in one factor only"]
     family = [contrast for contrast in contrasts if contrast.in_family]
     if not family or min(contrast.smallest_adjusted_p for contrast in family) < LEVEL:
         return []

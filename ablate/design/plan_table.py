@@ -41,10 +41,10 @@ def _arms(arms: tuple[ArmPlan, ...]) -> Table:
 
 
 def _contrasts(contrasts: tuple[ContrastPlan, ...]) -> Table:
-    table = _table("contrast (other - reference)", "blocks", "smallest p", "after Holm", right=(1, 2, 3))
+    table = _table("contrast (other - reference)", "blocks", "cells", "smallest p", "after Holm", right=(1, 2, 3, 4))
     for contrast in contrasts:
         adjusted = f"{contrast.smallest_adjusted_p:.2g}" if contrast.in_family else "control"
-        row = (contrast.label, str(contrast.pairs), f"{contrast.smallest_p:.2g}", adjusted)
+        row = (contrast.label, str(contrast.pairs), str(contrast.cells), f"{contrast.smallest_p:.2g}", adjusted)
         table.add_row(*map(Text, row))
     return table
 

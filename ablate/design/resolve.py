@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ablate.design.annotation import allowed_words
+from ablate.design.cross import cells
 from ablate.design.definition import Signature, definitions, function_signature, init_signature
 from ablate.design.module_file import find_module, module_names, source_text
 from ablate.design.spec import GridSpec
+from ablate.design.trial_spec import Scalar
 from ablate.design.validation import describe
 from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import BadInput, Problem, nearest
@@ -130,18 +132,26 @@ def _parse(file: Path, where: str) -> ast.Module:
         raise BadInput(Problem(str(file), f"cannot be read: {error}", advice=f"named by {where}")) from None
 
 
-def check_settings(source: TrainableSource, grid: GridSpec, where: Callable[[Loc], str] = dotted) -> list[Problem]:
+def check_settings(
+    source: TrainableSource,
+    grid: GridSpec,
+    where: Callable[[Loc], str] = dotted,
+    written: Mapping[str, Sequence[tuple[Loc, Scalar]]] | None = None,
+) -> list[Problem]:
     """Check the grid's settings and factors against the trainable's.
 
     Args:
         source: the trainable.
         grid: the study.
         where: turns a key path into a place; pass ``YamlSource.where`` to name lines.
+        written: factor -> each level and where it is written; ``factors.NAME`` if not given.
     """
     problems: list[Problem] = []
     given: list[tuple[Loc, str, Any]] = [(("settings", key), key, value) for key, value in grid.settings.items()]
     for factor, levels in grid.factors.items():
-        given += [(("factors", factor, position), factor, level) for position, level in enumerate(levels)]
+        default = [(("factors", factor, position), level) for position, level in enumerate(levels)]
+        places = written[factor] if written is not None else default
+        given += [(loc, factor, level) for loc, level in places]
     for name, arm in grid.arms.items():
         if arm.repeat is None:
             given += [(("arms", name, "settings", key), key, value) for key, value in arm.settings.items()]
@@ -150,15 +160,21 @@ def check_settings(source: TrainableSource, grid: GridSpec, where: Callable[[Loc
         if key in source.settings:
             problems += _type_problem(source, where(loc), key, value)
         elif not source.open_ended:
-            place = loc[:2] if loc[0] == "factors" else loc
+            place = loc[: loc.index(key) + 1] if loc[0] == "factors" else loc
             if place in unknown:
                 continue
             unknown.add(place)
             allowed = ", ".join(source.settings) or "none: it takes no settings"
             found = f'{source.name} has no setting "{key}"'
             problems.append(Problem(where(place), found, allowed, nearest(key, source.settings)))
-    for key in sorted(source.required - set(grid.settings) - set(grid.factors)):
-        lacking = [name for name, arm in grid.arms.items() if key not in arm.settings and arm.repeat is None]
+    planned = cells(grid)
+    for key in sorted(source.required - set(grid.settings)):
+        lacking = [
+            name
+            for name, arm in grid.arms.items()
+            if arm.repeat is None
+            and any(key not in {**arm.settings, **cell} for owner, cell in planned if owner == name)
+        ]
         if lacking:
             found = f"{source.name} needs a value for {key}, and {', '.join(lacking)} would have none"
             problems.append(Problem(where(("settings", key)), found, advice="add it to `settings`"))

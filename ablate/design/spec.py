@@ -52,6 +52,18 @@ class Outcome(Frozen):
     evaluate: str | None = None
 
 
+class Cell(Frozen):
+    """One combination of levels, and the arms that are trained under it.
+
+    Attributes:
+        factors: level of each factor that exists here.
+        arms: names of the arms.
+    """
+
+    factors: dict[str, Scalar]
+    arms: tuple[str, ...]
+
+
 class Contrast(Frozen):
     """One comparison: the paired gap, other minus reference, over the blocks that both have.
 
@@ -60,12 +72,14 @@ class Contrast(Frozen):
         factor: the factor whose levels are compared; else None.
         levels: (reference, other) levels of that factor.
         where: levels of further factors that the contrast is restricted to; empty for all.
+        along: factors that are zipped with ``factor``, so that their levels change with its own.
     """
 
     arms: tuple[str, str] | None = None
     factor: str | None = None
     levels: tuple[Scalar, Scalar] | None = None
     where: dict[str, Scalar] = Field(default_factory=dict)
+    along: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -73,7 +87,8 @@ class Contrast(Frozen):
         reference, other = self.arms or self.levels or ("", "")
         text = f"{level_text(other)} - {level_text(reference)}"
         if self.factor is not None:
-            text = f"{self.factor}: {text}"
+            together = f" (with {', '.join(self.along)})" if self.along else ""
+            text = f"{self.factor}{together}: {text}"
         if self.where:
             text += f" where {', '.join(f'{name}={level_text(level)}' for name, level in self.where.items())}"
         return text
@@ -107,6 +122,7 @@ class GridSpec(Frozen):
         trainable: import path of the trainable, ``my_package.my_module:Thing``.
         settings: settings of the trainable that all trials share.
         factors: factor name -> levels, in file order; a level overrides the setting of that name.
+        cells: the combinations of levels, in file order; None if every arm meets all of them.
         arms: arm name -> arm, in file order.
         blocks: the seeds, in file order.
         batches: length of every trial.
@@ -123,6 +139,7 @@ class GridSpec(Frozen):
     trainable: str
     settings: dict[str, Any]
     factors: dict[str, tuple[Scalar, ...]]
+    cells: tuple[Cell, ...] | None = None
     arms: dict[str, Arm]
     blocks: tuple[int, ...]
     batches: int = Field(ge=1)

@@ -17,6 +17,7 @@ from typing import Protocol
 from rich.console import Console
 
 from ablate.design.cross import trials
+from ablate.design.factors import written_levels
 from ablate.design.grid import GridSpec, load_grid
 from ablate.design.plan import plan
 from ablate.design.resolve import check_settings, find_trainable
@@ -89,9 +90,10 @@ def read_study(path: Path) -> Study:
     grid = load_grid(path)
     search = (path.resolve().parent, Path.cwd())
     check_not_shadowed(search)
-    where = read_yaml(path).where
+    written = read_yaml(path)
+    where = written.where
     source = find_trainable(grid.trainable, search)
-    if problems := check_settings(source, grid, where):
+    if problems := check_settings(source, grid, where, written_levels(written)):
         raise BadInput(*problems)
     plan(grid, placement.available_cores(), where)
     return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)), where)

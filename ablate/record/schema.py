@@ -72,8 +72,10 @@ def trials_schema(factors: Mapping[str, Any], evaluations: Iterable[str] = ()) -
     )
 
 
-def as_level(value: Scalar, kind: Any) -> Scalar:
-    """Convert a level to its column's type (a whole number in a float column, anything in a text column)."""
+def as_level(value: Scalar | None, kind: Any) -> Scalar | None:
+    """Convert a level to its column's type (whole in a float column, anything in a text column); None stays."""
+    if value is None:
+        return None
     if pa.types.is_float64(kind):
         return float(value)
     return str(value) if pa.types.is_string(kind) else value

@@ -66,7 +66,7 @@ def audits_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any])
 
 def _table(end: Mapping[str, Any], columns: dict[str, Any], schema: Any, factors: Mapping[str, Any], rows: int) -> Any:
     constants = {name: end[name] for name in ("trial_id", "arm", "block")}
-    constants |= {f"factor.{name}": as_level(end["factors"][name], kind) for name, kind in factors.items()}
+    constants |= {f"factor.{name}": as_level(end["factors"].get(name), kind) for name, kind in factors.items()}
     for name, value in constants.items():
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows)
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)

@@ -87,7 +87,7 @@ class TrialTable:
         kind = end.get("failure_kind")
         row = {
             **{name: end[name] for name in ("trial_id", "arm", "block", "attempt", "status", "batches")},
-            **{f"factor.{name}": as_level(end["factors"][name], kind) for name, kind in self._factors.items()},
+            **{f"factor.{name}": as_level(end["factors"].get(name), kind) for name, kind in self._factors.items()},
             **{name: end.get(name) for name in TRIAL_COLUMNS},
             **{f"evaluate.{name}": value for name, value in end["evaluate"].items()},
             "failures_code": code + (kind == "code"),

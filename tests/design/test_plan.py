@@ -41,9 +41,9 @@ def test_counts(load):
 
 def test_what_each_contrast_can_show(load):
     assert plan(load(TEXT), cores=2).contrasts == (
-        ContrastPlan(label="b - a", pairs=6, in_family=True, smallest_p=2 / 64, smallest_adjusted_p=4 / 64),
-        ContrastPlan(label="f: 2 - 1", pairs=6, in_family=True, smallest_p=2 / 64, smallest_adjusted_p=4 / 64),
-        ContrastPlan(label="again - b", pairs=2, in_family=False, smallest_p=0.5, smallest_adjusted_p=0.5),
+        ContrastPlan(label="b - a", pairs=6, cells=2, in_family=True, smallest_p=2 / 64, smallest_adjusted_p=4 / 64),
+        ContrastPlan(label="f: 2 - 1", pairs=6, cells=2, in_family=True, smallest_p=2 / 64, smallest_adjusted_p=4 / 64),
+        ContrastPlan(label="again - b", pairs=2, cells=2, in_family=False, smallest_p=0.5, smallest_adjusted_p=0.5),
     )
 
 
@@ -74,7 +74,7 @@ def minimal_with(blocks):
             "no difference can be shown: with 1 block the smallest p a sign-flip test can give is 1, and 1 "
             "after Holm's adjustment for 1 contrast; below 0.05 needs 6 blocks",
         ),
-        (9, 1, "nothing is compared: one arm and no factor with two levels"),
+        (9, 1, "nothing is compared: one arm, and no two cells that differ in one factor only"),
     ],
 )
 def test_a_family_that_cannot_reach_the_level_is_announced(load, blocks, arms, warning):
@@ -132,10 +132,10 @@ def test_the_table(load):
         "b 12 1200 2 CPU 2, node 0.5",
         "again 4 400 2 CPU 2, node 0.5 repeat of b",
         "ulp 12 1200 2 CPU 2, node 0.5 one-ulp of b",
-        "contrast (other - reference) blocks smallest p after Holm",
-        "b - a 6 0.031 0.062",
-        "f: 2 - 1 6 0.031 0.062",
-        "again - b 2 0.5 control",
+        "contrast (other - reference) blocks cells smallest p after Holm",
+        "b - a 6 2 0.031 0.062",
+        "f: 2 - 1 6 2 0.031 0.062",
+        "again - b 2 2 0.5 control",
         "equivalence margin: 2%",
         "warning: no difference can be shown: with 6 blocks the smallest p a sign-flip test can give is",
         "0.0312, and 0.0625 after Holm's adjustment for 2 contrasts; below 0.05 needs 7 blocks",
@@ -145,5 +145,5 @@ def test_the_table(load):
 def test_the_table_of_a_study_that_compares_nothing(load):
     assert printed(load(""))[-2:] == [
         "equivalence margin: none fixed, so no equivalence can be claimed",
-        "warning: nothing is compared: one arm and no factor with two levels",
+        "warning: nothing is compared: one arm, and no two cells that differ in one factor only",
     ]
