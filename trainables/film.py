@@ -59,9 +59,8 @@ class Film:
         if not fitting:
             longest = max((shot.stop - shot.start for shot in shots), default=0)
             kind = "held-out" if held_out else "training"
-            found = (
-                f"of {length} predicted frames needs {length + 1} without a cut; the longest {kind} shot has {longest}"
-            )
+            needs = f"of {length} predicted frames needs {length + 1} without a cut"
+            found = f"{needs}; the longest {kind} shot has {longest}"
             raise BadInput(Problem("window", found, f"up to {longest - 1} predicted frames" if longest > 1 else ""))
         return fitting
 

@@ -1,7 +1,7 @@
 """PredNet, Keras family, written down gate by gate and input by input, to compare the fused model with. Slow.
 
-The steps and their order are those of coxlab/prednet's ``step``, with its names: convolutions i, f, c, o, ahat and a per
-layer. A convolution is a sum over nine taps, pooling and upsampling are reshapes, the clip is minimum and maximum.
+The steps and their order are those of coxlab/prednet's ``step``, with its names: convolutions i, f, c, o, ahat and a
+per layer. A convolution is a sum over nine taps, pooling and upsampling are reshapes, the clip is minimum and maximum.
 """
 
 import torch

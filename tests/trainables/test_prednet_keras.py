@@ -126,7 +126,7 @@ def test_prepare_names_the_data_and_refuses_a_batch_larger_than_all_sequences(ca
     with pytest.raises(BadInput) as caught:
         PredNetKeras(**SMALL, batch_size=1000).prepare()
     assert str(caught.value) == (
-        "PredNetKeras.batch_size: is 1000, more than the 292 sequences there are\n    allowed: 1 to 292"
+        "PredNetKeras.batch_size: is 1000, more than the 297 sequences there are\n    allowed: 1 to 297"
     )
 
 
