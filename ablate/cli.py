@@ -124,6 +124,62 @@ def check(run: Run, as_json: Json = False) -> None:
         raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
 
 
+@app.command()
+def status(run: Run, as_json: Json = False) -> None:
+    """Show how far a run is, per arm; on a terminal, until its launch ends."""
+    import time
+    from dataclasses import asdict
+
+    from ablate.record.reader import Run as OpenRun
+    from ablate.record.status import run_status
+    from ablate.record.status_table import status_table
+
+    opened = OpenRun(run)
+    now, console = run_status(opened), _console()
+    if console.is_terminal and now.writer and not as_json:
+        from rich.live import Live
+
+        with Live(status_table(now), console=console) as live:
+            while now.writer:
+                time.sleep(1)
+                live.update(status_table(now := run_status(opened)))
+        return
+    _show(asdict(now), as_json, lambda console: console.print(status_table(now)))
+
+
+@app.command("runs")
+def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """List the runs in a folder: how far each is and what it asks."""
+    from dataclasses import asdict
+
+    from ablate.errors import BadInput, Problem
+    from ablate.record.reader import Run as OpenRun
+    from ablate.record.status import run_status
+    from ablate.record.status_table import runs_table
+
+    if not runs.is_dir():
+        raise BadInput(Problem(str(runs), "is not a folder", advice="name the folder of all runs with --runs"))
+    found = [run_status(OpenRun(spec.parent)) for spec in sorted(runs.glob("*/spec.json"))]
+    _show([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
+
+
+@app.command()
+def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """Say what this machine offers, and what would bias a study run on it."""
+    import os
+    from dataclasses import asdict
+
+    from ablate.launch.doctor import diagnose
+
+    found = diagnose(os.environ, runs if runs.exists() else Path("."))
+    if as_json:
+        _show(asdict(found), True, None)
+        return
+    width = max(map(len, found.facts))
+    _say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
+    _say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
+
+
 def _print_gap(run: str, as_json: bool) -> None:
     from ablate.record.reader import Run as OpenRun
     from analysis.gap import gap as compute

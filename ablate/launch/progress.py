@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from ablate.record.status_table import time_left
+
 LINE_EVERY_S = 5.0
 
 
@@ -30,17 +32,8 @@ def describe(state: State, left_s: float | None) -> str:
     parts = [f"{state.done} of {state.trials} trials done", f"{state.running} running"]
     if state.failed:
         parts.append(f"{state.failed} failed")
-    parts.append(time_left(left_s))
+    parts.append("time left not known yet" if left_s is None else time_left(left_s))
     return ", ".join(parts)
-
-
-def time_left(seconds: float | None) -> str:
-    """Return an estimate in words."""
-    if seconds is None:
-        return "time left not known yet"
-    if seconds < 90:
-        return f"about {max(1, round(seconds))} s left"
-    return f"about {round(seconds / 60)} min left" if seconds < 5400 else f"about {seconds / 3600:.1f} h left"
 
 
 class Display:

@@ -15,16 +15,7 @@ import numpy as np
 import torch
 
 import ablate
-
-
-def cpu_model() -> str:
-    """Return the processor's name as the kernel gives it, or what Python knows."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith(("model name", "Model")):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+from ablate.trial.cpu import cpu_model
 
 
 def threads_used(task: Path = Path("/proc/self/task")) -> int | None:
