@@ -52,6 +52,14 @@ def plan(grid: Grid, as_json: Json = False) -> None:
 
 
 @app.command()
+def schema() -> None:
+    """Print the JSON Schema of grid files, for editors: `ablate schema > grid.schema.json`."""
+    from ablate.design.schema import grid_schema
+
+    _show(grid_schema(), True, None)
+
+
+@app.command()
 def launch(
     grid: Grid,
     local: Annotated[bool, typer.Option("--local", help="Run on this machine without Ray.")] = False,

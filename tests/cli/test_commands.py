@@ -11,10 +11,11 @@ import pytest
 from ablate.cli import app
 from tests.conftest import ABLATE
 
-COMMANDS = ("init", "plan", "launch", "trial", "gap", "check")
+COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "check")
 SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--json"},
+    "schema": set(),
     "launch": {"grid", "--local", "--address", "--runs", "--allow-mixed-code", "--json"},
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
@@ -106,6 +107,11 @@ def test_a_plan_of_thousands_of_blocks(place):
     place.grid("arms:\n  one: {}\n  two: {settings: {at: 4}}\n", blocks=2000)
     planned = json.loads(place.ablate("plan", "grid.yaml", "--json").out, parse_constant=pytest.fail)
     assert planned["contrasts"][0]["smallest_p"] == 0
+
+
+def test_the_schema_is_json_and_loads_nothing_heavy(place):
+    assert json.loads(place.ablate("schema").out)["required"] == ["study", "question", "trainable", "blocks", "batches"]
+    assert loaded_by(place, "schema") == set()
 
 
 def test_plan_as_json_parses(place):

@@ -19,7 +19,14 @@ GRID = {
     "question": "q",
     "trainable": "m:T",
     "settings": {"lr": 0.1, "net": {"layers": [1, 2]}},
-    "factors": {"f": [1, 2.5], "g": ["x", "y"]},
+    "factors": {
+        "f": [1, 2.5],
+        "g": ["x", "y"],
+        "zip": {"w": [1, 2], "v": ["p", "q"]},
+        "union": [{"o": ["s"], "m": [1, 2]}, {"o": ["t"], "exclude": [{"arm": "b"}]}],
+        "h": {"levels": [True, False], "when": {"o": "s", "w": [1, 2]}},
+        "exclude": [{"m": 1, "h": True, "arm": "a"}],
+    },
     "arms": {
         "a": {"env": {"X": "1"}, "threads": 2, "settings": {"k": 1}, "resources": {"CPU": 1, "r": 0.5}},
         "b": {"precision": "float64", "onednn": False, "deterministic": True},

@@ -1,0 +1,45 @@
+"""What each key of a grid file means, in a sentence: what an editor shows beside what is allowed there."""
+
+from __future__ import annotations
+
+from ablate.design.yaml_source import Loc
+
+MEANINGS: dict[Loc, str] = {
+    ("study",): "The study's name, also that of its folder under runs/, and part of every random stream's key.",
+    ("question",): "What the study asks, in words; reports open with it.",
+    ("trainable",): "The model to train; the grid file's folder comes first on the import path.",
+    ("settings",): "Settings of the trainable that all trials share.",
+    ("settings", "*"): "A setting of the trainable.",
+    ("factors",): "Settings to vary: everything here is crossed, with each other and with the arms.",
+    ("factors", "zip"): "Factors that vary together instead of being crossed.",
+    ("factors", "union"): "Sub-grids side by side: the cells of the first, then those of the next.",
+    ("factors", "exclude"): "Cells to leave out.",
+    ("factors", "*"): "A setting to vary, and its levels.",
+    ("factors", "*", "when"): "Where this factor exists; elsewhere it is no setting at all.",
+    ("arms",): "The ways to compute that are compared; without it there is one, called default.",
+    ("arms", "*"): "A way to compute.",
+    ("arms", "*", "device"): "What it trains on; never replaced by another.",
+    ("arms", "*", "env"): "Environment variables, set before torch is imported.",
+    ("arms", "*", "threads"): "Threads of one trial.",
+    ("arms", "*", "onednn"): "Whether oneDNN's kernels are used.",
+    ("arms", "*", "precision"): "Type of weights, data and arithmetic.",
+    ("arms", "*", "deterministic"): "Whether only deterministic algorithms are allowed.",
+    ("arms", "*", "settings"): "Settings of the trainable that this arm overrides.",
+    ("arms", "*", "settings", "*"): "A setting of the trainable.",
+    ("arms", "*", "resources"): "What one trial needs to be placed, in Ray's names and tags; CPU is its threads.",
+    ("arms", "*", "repeat"): "Makes this a control: a copy of that arm, outside the family of tests.",
+    ("arms", "*", "perturb"): "Moves every initial weight by one unit in its last place; needs `repeat`.",
+    ("arms", "*", "blocks"): "Trains a control on the study's first blocks only.",
+    ("blocks",): "Seeds: each is trained by every arm from equal weights, with equal data and draws.",
+    ("batches",): "Length of every trial.",
+    ("outcome",): "The one number per trial that is compared; the mean loss over the last 50 batches by default.",
+    ("outcome", "metric"): "What is averaged: the loss, or a metric of the trainable.",
+    ("outcome", "last"): "How many of the last batches are averaged.",
+    ("outcome", "evaluate"): "A held-out value of the trainable's evaluate() instead.",
+    ("contrasts",): "What is compared; the first arm with every other by default.",
+    ("contrasts", "*"): "A comparison: other minus reference, paired by block.",
+    ("contrasts", "*", "where"): "Restricts the comparison to these levels.",
+    ("margin",): "The largest gap that would not matter; fixed before the launch.",
+    ("guard",): "Which batches are watched for tensors that are overwritten between forward and backward.",
+    ("checkpoint",): "How often a long trial saves what it needs to go on.",
+}
