@@ -34,6 +34,16 @@ TRIAL_COLUMNS: dict[str, str] = {
     "precision": "string",
     "deterministic": "bool",
     "device": "string",
+    "gpu": "string",
+    "gpu_driver": "string",
+    "cuda": "string",
+    "cudnn": "bool",
+    "cudnn_version": "string",
+    "cudnn_benchmark": "bool",
+    "tf32_matmul": "bool",
+    "tf32_conv": "bool",
+    "compiled_graphs": "int64",
+    "graph_breaks": "int64",
     "python": "string",
     "torch": "string",
     "numpy": "string",
@@ -43,6 +53,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "git_dirty": "bool",
     "env": "string",
     "peak_memory_bytes": "int64",
+    "gpu_peak_memory_bytes": "int64",
 }
 """Columns that an attempt's end may carry; ``env`` is JSON text."""
 

@@ -81,6 +81,7 @@ def global_generators() -> dict[str, Any]:
         "torch": torch.get_rng_state(),
         "numpy": [str(name), [int(key) for key in keys], int(position), int(has_gauss), float(cached)],
         "random": random.getstate(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else [],  # type: ignore[no-untyped-call]
     }
 
 
@@ -91,6 +92,8 @@ def restore_generators(states: Mapping[str, Any]) -> None:
     np.random.set_state((name, np.array(keys, dtype=np.uint32), position, has_gauss, cached))
     version, inner, gauss = states["random"]
     random.setstate((version, tuple(inner), gauss))
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])
 
 
 def stream_states(draw: Draw) -> dict[str, dict[str, Any]]:

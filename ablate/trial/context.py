@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from ablate.errors import Problem
+from ablate.trial.compiled import F, maybe_compiled
 from ablate.trial.draw import Draw
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch
 from ablate.trial.resume import Resume
-from ablate.trial.session import Session, TrainableError, scalar
+from ablate.trial.session import Session, TrainableError
 
 
 class Context:
@@ -37,7 +37,7 @@ class Context:
         self.batches = session.spec.batches
         self.first_batch = resume.batches
         self.draw: Draw = session.draw
-        self.device = torch.device("cpu")
+        self.device = session.device
         self.dtype = DTYPES[session.spec.numerics.precision]
 
     def initialise(self, model: nn.Module) -> nn.Module:
@@ -47,6 +47,10 @@ class Context:
     def place(self, tensor: Tensor) -> Tensor:
         """Cast a floating tensor to the arm's precision and move it to its device."""
         return self._session.place(tensor)
+
+    def compile(self, function: F) -> F:
+        """Return ``function``, compiled if the arm asks for it; pass your loss function, once, before the loop."""
+        return maybe_compiled(function, self._session.spec.numerics)
 
     def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> dict[str, Tensor]:
         """Hash this batch's index list and contents, and return its tensors placed. Call it once per batch.
@@ -73,7 +77,7 @@ class Context:
             raise TrainableError(
                 Problem(f"batch {index}", f"ctx.batch was called {index + 1} times", f"{self.batches} (ctx.batches)")
             )
-        value = scalar(loss, index).item()
+        value = self._session.take(loss)
         self.close()
         self._indexed = False
         self._session.record(value, metrics or {})

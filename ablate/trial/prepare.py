@@ -79,6 +79,10 @@ class CapturingContext:
         """Return the tensor as it is."""
         return tensor
 
+    def compile(self, function: Any) -> Any:
+        """Return the function as it is."""
+        return function
+
     def data(self, *_: Any, **__: Any) -> Any:
         """Training began without ``initialise``: there is nothing to capture."""
         raise _Captured(None)

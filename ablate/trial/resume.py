@@ -60,6 +60,7 @@ class Resume:
         since = time.monotonic() - self._saved_at
         if batches == session.spec.batches or not session.spec.checkpoint.due(batches - self._saved_batches, since):
             return
+        session.flush()  # its rows are counted on
         session.recorder.keep_for_resume()
         made = Checkpoint(
             attempt=session.task.attempt,

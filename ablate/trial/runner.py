@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ablate.errors import AblateError, StoreError
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
-from ablate.trial import context, numerics, structured
+from ablate.trial import context, cuda, numerics, structured
+from ablate.trial.compiled import compile_columns
 from ablate.trial.importing import is_structured, load, source_hash
 from ablate.trial.provenance import Usage, machine_columns
 from ablate.trial.resume import Resume
@@ -30,7 +34,7 @@ def run_trial(task: TrialTask) -> TrialEnd:
             at = "before the first batch"
             session: Session | None = None
             try:
-                effect = numerics.apply(task.spec.numerics)
+                effect = numerics.apply(task.spec.numerics, task.gpus)
                 known |= numerics.columns(task.spec.numerics, effect)
                 trainable = load(task.spec.trainable, task.search)
                 known["source_hash"] = source_hash(trainable)
@@ -45,12 +49,14 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 traceback.print_exc()
                 at = f"batch {session.batch_index}" if session else at
                 end = _failed(task, error, at)
+                known |= _late_columns(task)
                 recorder.finish("failed", failure_kind=end.kind, error=end.error, **known, **usage.columns())
                 return end
             recorder.finish(
                 "diverged" if diverged else "done",
                 evaluate=outcomes,
                 **known,
+                **_late_columns(task),
                 **session.final_columns(),
                 **usage.columns(),
             )
@@ -63,17 +69,29 @@ def run_trial(task: TrialTask) -> TrialEnd:
 def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, float], bool]:
     settings = dict(session.spec.settings)
     try:
-        if is_structured(trainable):
-            return structured.train(trainable(**settings), session, resume), False
-        return context.train(trainable, settings, session, resume), False
+        try:
+            if is_structured(trainable):
+                return structured.train(trainable(**settings), session, resume), False
+            return context.train(trainable, settings, session, resume), False
+        except Diverged:
+            raise
+        except Exception:
+            with suppress(RuntimeError):  # the device may be what failed; then its last losses are gone
+                session.flush()  # an earlier loss that is no number ended the trial there, as it does on a CPU
+            raise
     except Diverged:
         return {}, True
+
+
+def _late_columns(task: TrialTask) -> dict[str, object]:
+    return {**compile_columns(task.spec.numerics), **cuda.usage_columns()}
 
 
 def _failed(task: TrialTask, error: Exception, at: str, kind: FailureKind = "code") -> TrialEnd:
     spec = task.spec
     where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+    out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # torch's own is the GPU's
+    if out_of_memory or "can't allocate memory" in str(error):
         kind = "memory"
     words = str(error) if isinstance(error, AblateError) else last_lines(error)
     return TrialEnd(

@@ -50,9 +50,21 @@ def unfit_to_fork() -> str:
     tasks = Path("/proc/self/task")
     if tasks.exists() and len(names := list(tasks.iterdir())) > 1:
         return f"the fork server has {len(names)} threads; something started a pool at import"
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if torch.cuda.is_initialized() or _driver_open():  # type: ignore[no-untyped-call]
         return "the fork server holds a CUDA context; something touched the GPU at import"
     return ""
+
+
+def _driver_open(descriptors: Path = Path("/proc/self/fd")) -> bool:
+    """Whether CUDA's driver was started, by whatever library; torch knows of its own use only.
+
+    Starting it opens ``/dev/nvidia-uvm``; merely counting GPUs does too (``cuInit``), and a fork is broken after that.
+    """
+    for descriptor in descriptors.iterdir() if descriptors.exists() else ():
+        with contextlib.suppress(OSError):  # the one that lists the folder is gone by now
+            if os.readlink(descriptor).startswith("/dev/nvidia-uvm"):
+                return True
+    return False
 
 
 def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:

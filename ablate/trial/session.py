@@ -8,15 +8,19 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import torch
 from torch import Tensor, nn
 
 from ablate.audit.guard import SavedTensorGuard
 from ablate.errors import AblateError, Problem
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
+from ablate.trial.compiled import check_compiled
 from ablate.trial.draw import Draw
+from ablate.trial.effect import ArmNotInEffect
 from ablate.trial.fingerprint import OrderChain, content_hash, model_hash, one_ulp
-from ablate.trial.numerics import DTYPES, ArmNotInEffect
+from ablate.trial.numerics import DTYPES
+from ablate.trial.pending import Pending, Row, Value, detached
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch
@@ -32,7 +36,13 @@ class TrainableError(AblateError):
 
 
 class Session:
-    """The recording side of one trial. ``batch_index`` is the batch in hand, from 0."""
+    """The recording side of one trial.
+
+    Attributes:
+        batch_index: the batch in hand, from 0.
+        device: where the arm computes.
+        deferred: losses stay on the device for a while (a GPU arm); on a CPU each is read and recorded at once.
+    """
 
     def __init__(self, task: TrialTask, recorder: Recorder) -> None:
         self.task = task
@@ -41,7 +51,12 @@ class Session:
         self.draw = Draw(self.spec.study, self.spec.block)
         self.chain = OrderChain(self.draw)
         self.batch_index = 0
+        self.device = torch.device(self.spec.numerics.device)
+        self.deferred = self.device.type == "cuda"
         self.model: nn.Module | None = None
+        self._pending = Pending()
+        self._draws_at_end: str | None = None
+        self._began_well = False
         self.columns: dict[str, str | None] = {"initial_hash": None, "perturbation_hash": None}
         self._guard: SavedTensorGuard | None = None
         self._guards: dict[int, SavedTensorGuard] = {}
@@ -52,11 +67,24 @@ class Session:
         seed_global_generators(self.spec.study, self.spec.block)
 
     def place(self, tensor: Tensor) -> Tensor:
-        """Cast a floating tensor to the arm's precision and move it to its device; others are moved only."""
-        return tensor.to(DTYPES[self.spec.numerics.precision]) if tensor.is_floating_point() else tensor
+        """Cast a floating tensor to the arm's precision and move it to its device; others are moved only.
+
+        Cast on the CPU, so that every arm gets the same bits. The move copies the tensor as it is now, and the host
+        does not wait for it: it goes by a page-locked copy.
+        """
+        if tensor.is_floating_point():
+            tensor = tensor.to(DTYPES[self.spec.numerics.precision])
+        if self.device.type == "cpu":
+            return tensor
+        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_pinned():
+            return tensor.to(self.device)
+        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def adopt(self, model: nn.Module) -> nn.Module:
-        """Give ``model`` the block's initial weights, then the arm's precision and declared perturbation, in place."""
+        """Give ``model`` the block's initial weights, the arm's precision, perturbation and device, in place.
+
+        Weights are hashed and perturbed on the CPU, then moved.
+        """
         if self.task.weights is not None:
             restore(model, StorePaths(Path(self.task.root)).initial_weights(self.task.weights))
         self.columns["initial_hash"] = model_hash(model)
@@ -68,7 +96,7 @@ class Session:
         wrong = [name for name, p in model.named_parameters() if p.is_floating_point() and p.dtype != precision]
         if wrong:
             raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
-        self.model = model
+        self.model = model.to(self.device)
         if self._guard is not None:  # a function trainable makes its model inside its first batch
             self._guard.name_after(model)
         return model
@@ -98,6 +126,7 @@ class Session:
         if not self.spec.guard.covers(self.batch_index):
             yield
             return
+        self.flush()  # a loss before it may be no number: then this batch is none to look at
         with watch(self.model, self.batch_index, self.recorder) as self._guard:
             self._guards[self.batch_index] = self._guard
             yield
@@ -109,37 +138,102 @@ class Session:
             for row in finding_rows(guard, since=self._told.get(index, 0)):
                 self.recorder.audit(batch_index=index, **row)
 
-    def record(self, loss: float, metrics: Mapping[str, float | Tensor], diverged: bool = False) -> None:
-        """Acknowledge the batch in hand and go to the next.
+    def take(self, loss: object) -> Value:
+        """Return a batch's loss as a number, or on a GPU arm as a copy that stays on the device.
 
         Raises:
-            Diverged: after recording, if the loss is not finite or the caller says so of another player's.
+            TrainableError: it is no scalar tensor.
+            ArmNotInEffect: it was computed on another device than the arm's.
         """
-        diverged = diverged or not math.isfinite(loss)
+        value = scalar(loss, self.batch_index)
+        if value.device.type != self.device.type:
+            found = f"asked for {self.device.type}, but the loss of batch {self.batch_index} is on {value.device.type}"
+            advice = "Move data by `place` and make the rest where the model's parameters are."
+            raise ArmNotInEffect(Problem("device", found, advice=advice))
+        return detached(value) if self.deferred else value.item()
+
+    def record(
+        self, loss: Value, metrics: Mapping[str, float | Tensor], further: Mapping[str, Value] | None = None
+    ) -> None:
+        """Hand over the batch in hand and go to the next; on a CPU it is acknowledged when this returns.
+
+        Args:
+            loss: what ``take`` gave.
+            metrics: the trainable's further numbers.
+            further: losses of further players, as metrics' names to what ``take`` gave.
+
+        Raises:
+            Diverged: after recording, if a loss is not finite.
+            ArmNotInEffect: the arm asks for compile, and the first batch compiled nothing.
+        """
         duration = time.perf_counter() - self._began
-        last = self.batch_index == self.spec.batches - 1
-        shown = self.spec.guard.covers(self.batch_index) or last or diverged
-        self.recorder.record(
-            self.batch_index,
-            loss,
-            duration,
-            {name: value.item() if isinstance(value, Tensor) else value for name, value in metrics.items()},
-            order_hash=self._order if shown else None,
-            content_hash=self._content,
+        if not self._began_well:
+            check_compiled(self.spec.numerics)
+            self._began_well = True
+        self._pending.add(
+            Row(
+                batch_index=self.batch_index,
+                losses={"loss": loss, **(further or {})},
+                metrics={name: self._number(value) for name, value in metrics.items()},
+                duration_s=duration,
+                order=self._order,
+                content=self._content,
+                draws=self.chain.draws() if self.deferred else "",
+            )
         )
+        last = self.batch_index == self.spec.batches - 1
+        if not self.deferred or last or self.spec.guard.covers(self.batch_index) or self._pending.due:
+            self.flush()
         self._order = self._content = None
-        if diverged:
-            raise Diverged
         self.batch_index += 1
         self._began = time.perf_counter()
+
+    def _number(self, value: float | Tensor) -> Value:
+        if not isinstance(value, Tensor):
+            return value
+        return detached(value) if self.deferred and not value.is_cpu else value.item()
+
+    def flush(self) -> None:
+        """Write what is still on the device, in order. Rows after a loss that is not finite are no rows of the trial.
+
+        Raises:
+            Diverged: after recording the first batch with a loss that is not finite.
+        """
+        for read in self._pending.take():
+            row, losses = read.row, _until_not_finite(read.losses)
+            diverged = not all(map(math.isfinite, losses.values()))
+            last = row.batch_index == self.spec.batches - 1
+            shown = self.spec.guard.covers(row.batch_index) or last or diverged
+            self.recorder.record(
+                row.batch_index,
+                losses.pop("loss"),
+                read.duration_s,
+                {**losses, **read.metrics},
+                order_hash=row.order if shown else None,
+                content_hash=row.content,
+            )
+            if diverged:
+                self.batch_index = row.batch_index
+                self._draws_at_end = row.draws or None
+                raise Diverged
 
     def final_columns(self) -> dict[str, object]:
         """Return the columns of ``trials`` that prove the pairing: hashes of weights, data, order and draws."""
         return {
             **self.columns,
             "data_hash": self.task.data_hash,
-            "draw_hash": self.chain.draws(),
+            "draw_hash": self._draws_at_end or self.chain.draws(),
         }
+
+
+def _until_not_finite(losses: Mapping[str, float]) -> dict[str, float]:
+    """Return losses up to the first that is not finite: on a CPU the batch ends there, before the next player's."""
+    kept: dict[str, float] = {}
+    for name, value in losses.items():
+        kept[name] = value
+        if not math.isfinite(value):
+            break
+    return kept
 
 
 def scalar(loss: object, batch_index: int) -> Tensor:

@@ -10,10 +10,12 @@ import torch
 from torch import nn
 
 from ablate.errors import Problem
+from ablate.trial.compiled import maybe_compiled
 from ablate.trial.fingerprint import state
+from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
-from ablate.trial.session import Session, TrainableError, scalar
+from ablate.trial.session import Session, TrainableError
 
 
 def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
@@ -30,6 +32,8 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
     players = trainable.players(model)
     after_backward = getattr(trainable, "after_backward", None)
     after_step = getattr(trainable, "after_step", None)
+    numerics = session.spec.numerics
+    compute = {player.name: maybe_compiled(player.loss or trainable.loss, numerics) for player in players}
     carries: dict[str, Any] = {player.name: None for player in players}
     batches = iter(trainable.batches(session.draw))
     resume.take_over()
@@ -48,15 +52,14 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
                 )
             )
         placed = session.receive(batch)
-        losses: list[float] = []
+        losses: list[Value] = []
         with session.watched():
             for player in players:
                 player.optimiser.zero_grad(set_to_none=True)
-                compute = player.loss or trainable.loss
-                loss, carries[player.name] = compute(model, placed, carries[player.name])
-                losses.append(scalar(loss, session.batch_index).item())
-                if not math.isfinite(losses[-1]):
-                    break
+                loss, carries[player.name] = compute[player.name](model, placed, carries[player.name])
+                losses.append(session.take(loss))
+                if isinstance(losses[-1], float) and not math.isfinite(losses[-1]):
+                    break  # a loss on the device is looked at when it is read
                 loss.backward()
                 if after_backward:
                     after_backward(model, player)
@@ -64,10 +67,9 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
                 if after_step:
                     after_step(model, player)
                 del loss
-        metrics = {f"loss_{player.name}": value for player, value in zip(players[1:], losses[1:], strict=False)}
-        if hasattr(trainable, "metrics"):
-            metrics |= trainable.metrics(carries[players[0].name])
-        session.record(losses[0], metrics, diverged=not all(map(math.isfinite, losses)))
+        further = {f"loss_{player.name}": value for player, value in zip(players[1:], losses[1:], strict=False)}
+        metrics = trainable.metrics(carries[players[0].name]) if hasattr(trainable, "metrics") else {}
+        session.record(losses[0], metrics, further)
         resume.offer(lambda: _collect(trainable, model, players, carries))
     if not hasattr(trainable, "evaluate"):
         return {}

@@ -106,6 +106,27 @@ def function_line(config: dict[str, Any], ctx: Any) -> dict[str, float]:
     return {"weight": next(model.parameters()).sum().item()}
 
 
+def function_compiled_line(config: dict[str, Any], ctx: Any) -> None:
+    """``function_line`` with its loss function handed to the arm to compile."""
+    model = ctx.initialise(nn.Linear(3, 1))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    compute = ctx.compile(lambda x, y: (model(x) - y).square().mean())
+    for k in range(ctx.batches):
+        data = ctx.data([k], x=ctx.draw("x").normal((5, 3)), y=ctx.draw("y").uniform((5, 1)))
+        optimiser.zero_grad(set_to_none=True)
+        loss = compute(data["x"], data["y"])
+        loss.backward()
+        optimiser.step()
+        ctx.batch(loss)
+
+
+def function_nan_then_raise(config: dict[str, Any], ctx: Any) -> None:
+    """Its second loss is no number; where that is read late, its third batch raises first."""
+    ctx.batch(torch.ones(()))
+    ctx.batch(torch.full((), float("nan")))
+    raise ValueError("comes after the loss that was no number")
+
+
 def function_too_few(config: dict[str, Any], ctx: Any) -> None:
     ctx.batch(torch.ones(()))
 
