@@ -7,8 +7,8 @@ of nt frames from random places, each from the zero state; nothing is carried. W
 
 v = 1, 0, 0, 0 (L_0) or 1, .1, .1, .1 (L_all); E holds both signs, so mean(E_0) is half the mean absolute error. The
 defaults are theirs: 160x128 pixels, nt 10, batches of 4, and Adam at 1e-3, then at 1e-4 from epoch 75 of 150 on, where
-an epoch is 500 sequences, so 125 batches. Keras adds Adam's epsilon before the second moment's bias is corrected and torch
-after; it is scaled before every step so that both mean the same.
+an epoch is 500 sequences, so 125 batches. Keras adds Adam's epsilon before the second moment's bias is corrected and
+torch after; it is scaled before every step so that both mean the same.
 
 Sequences start at every frame of a shot that leaves room, in a fresh random order when all were shown. The original
 draws the order too, and leaves out the very last start.
