@@ -114,6 +114,25 @@ def gap(run: Run, as_json: Json = False) -> None:
 
 
 @app.command()
+def report(
+    run: Run,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The page. [default: report.html in the run's folder]")
+    ] = None,
+) -> None:
+    """Write one HTML page about a run: the verdict and its evidence, figures, methods, provenance."""
+    from ablate.record.reader import Run as OpenRun
+    from analysis.report import write_report
+    from analysis.report_progress import progress
+
+    opened = OpenRun(run)
+    page = output or opened.paths.report
+    with progress(_console(stderr=True)) as told:
+        write_report(opened, page, told)
+    _say(f"wrote {page}")
+
+
+@app.command()
 def check(run: Run, as_json: Json = False) -> None:
     """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
     from dataclasses import asdict

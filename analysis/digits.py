@@ -27,10 +27,15 @@ def percent(fraction: float | None, digits: int = 3) -> str:
 
 def interval(bounds: Interval, as_percent: bool = False) -> str:
     """Return ``[low, high]``; a dash when there is none."""
-    if bounds.low is None or bounds.high is None:
+    return interval_words(bounds.low, bounds.high, as_percent)
+
+
+def interval_words(low: float | None, high: float | None, as_percent: bool = False) -> str:
+    """Return ``[low, high]`` of two ends; a dash when one is missing."""
+    if low is None or high is None:
         return NONE
-    low, high = (_percent(end, 3) if as_percent else signed(end) for end in (bounds.low, bounds.high))
-    return f"[{low}, {high}]{'%' if as_percent else ''}"
+    first, last = (_percent(end, 3) if as_percent else signed(end) for end in (low, high))
+    return f"[{first}, {last}]{'%' if as_percent else ''}"
 
 
 def p_value(p: float | None) -> str:

@@ -147,9 +147,14 @@ class StorePaths:
         )
 
     @property
+    def report(self) -> Path:
+        """The page that ``ablate report`` writes: made from the data sets, part of none, safe to delete."""
+        return self.root / "report.html"
+
+    @property
     def names(self) -> frozenset[str]:
         """Everything that may lie directly in a store's folder."""
-        files = (self.grid_yaml, self.spec_json, self.lock)
+        files = (self.grid_yaml, self.spec_json, self.lock, self.report)
         return frozenset(p.name for p in files + self.folders) | {temporary(p).name for p in files}
 
     def part(self, folder: Path, digest: str) -> Path:

@@ -11,7 +11,7 @@ import pytest
 from ablate.cli import app
 from tests.conftest import ABLATE
 
-COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "check")
+COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "check")
 SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--json"},
@@ -19,6 +19,7 @@ SURFACE = {
     "launch": {"grid", "--local", "--address", "--runs", "--allow-mixed-code", "--json"},
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
+    "report": {"run", "--output"},
     "check": {"run", "--json"},
 }
 HEAVY = ("torch", "ray", "scipy", "pandas")

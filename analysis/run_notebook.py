@@ -1,0 +1,96 @@
+"""Runs a notebook on a run, in a kernel of this very interpreter, whatever Jupyter kernels are registered."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from ablate.errors import AblateError, Problem
+
+PARAMETERS = "parameters"
+FOLDER = Path(__file__).parent / "notebooks"
+Progress = Callable[[str, int, int], None]
+"""Called with the notebook's name, the cell it begins (from 1) and how many there are."""
+
+
+def notebooks() -> list[Path]:
+    """Return the shipped notebooks, in the order of their names."""
+    return sorted(FOLDER.glob("*.ipynb"))
+
+
+def run_notebook(path: Path, run: Path, progress: Progress | None = None) -> Any:
+    """Execute a notebook with ``RUN`` set to a run's folder.
+
+    Args:
+        path: the notebook; one of its cells carries the tag ``parameters`` and sets ``RUN``.
+        run: the run's folder.
+        progress: told before each cell.
+
+    Returns:
+        The executed notebook.
+
+    Raises:
+        AblateError: a cell failed or the kernel died; the message names notebook and cell.
+        ValueError: no cell carries the tag.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    _set_run(notebook, run.absolute(), path)
+    cells = len(notebook.cells)
+
+    def began(cell: Any, cell_index: int) -> None:
+        if progress:
+            progress(path.name, cell_index + 1, cells)
+
+    with TemporaryDirectory(prefix="ablate-report-") as scratch, (Path(scratch) / "stderr").open("wb") as said:
+        manager = AsyncKernelManager(
+            kernel_name="here",
+            kernel_spec_manager=_ThisInterpreter(),
+            connection_file=str(Path(scratch) / "kernel.json"),
+        )
+        client = NotebookClient(notebook, km=manager, timeout=None, on_cell_start=began)
+        environment = {**os.environ, "IPYTHONDIR": scratch, "MPLBACKEND": "agg", "JUPYTER_PLATFORM_DIRS": "1"}
+        try:
+            client.execute(cwd=scratch, env=environment, stdout=said, stderr=said, cleanup_kc=True)
+        except CellExecutionError as error:
+            raise _failed(path, notebook, f"{error.ename}: {error.evalue}", run) from error
+        except DeadKernelError as error:
+            last = (Path(scratch) / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
+            raise _failed(path, notebook, " ".join(["its process died", *last]), run) from error
+    return notebook
+
+
+class _ThisInterpreter(KernelSpecManager):
+    """Knows one kernel: ours. A registered ``python3`` could be another environment's."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        argv = [sys.executable, "-X", "frozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=[*argv, "--HistoryManager.enabled=False"], display_name="this", language="python")
+
+
+def _set_run(notebook: Any, run: Path, path: Path) -> None:
+    for cell in notebook.cells:
+        if PARAMETERS in cell.metadata.get("tags", ()):
+            cell.source = f"RUN = {str(run)!r}"
+            return
+    raise ValueError(f"{path}: no cell carries the tag {PARAMETERS!r}")
+
+
+def _failed(path: Path, notebook: Any, why: str, run: Path) -> AblateError:
+    """Name the last cell that began."""
+    begun = [
+        at for at, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.metadata.get("execution")
+    ]
+    at = max(begun, default=0)
+    where = f"{path.name}, cell {at + 1} ({notebook.cells[at].source.splitlines()[-1].strip()})"
+    advice = f"No page was written. Open {path} in Jupyter with RUN = {str(run.absolute())!r} to look closer."
+    return AblateError(Problem(where, why, advice=advice))
