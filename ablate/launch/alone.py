@@ -8,7 +8,9 @@ from pathlib import Path
 
 from ablate.design.trial_spec import TrialSpec
 from ablate.errors import BadInput, Problem, StoreError, TrialsFailed, nearest
+from ablate.launch import placement
 from ablate.launch.preparation import Preparation
+from ablate.launch.room import gpus_for
 from ablate.launch.study import Study, make_task, read_study
 from ablate.record.store import Store
 from ablate.trial.environment import process_environment
@@ -22,10 +24,14 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
 
     Raises:
         BadInput: an unknown trial, or what ``read_study`` and the preparation refuse.
+        UnmetPlacement: the arm computes on a GPU, and there is none here.
         TrialsFailed: the trial failed; its traceback went to standard error.
     """
     study = read_study(grid)
     spec = _find(study, trial_id)
+    needs = {"GPU": spec.resources["GPU"]} if "GPU" in spec.resources else {}
+    placement.check({spec.arm: needs}, [placement.this_machine()], study.where)
+    gpus = gpus_for(needs)
     # torch reads these when it is imported, so this must come before anything that imports it
     environment = process_environment(spec.numerics, os.environ)
     os.environ.clear()
@@ -35,7 +41,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
         shutil.rmtree(root)
     with Store.open(root, study.grid, grid.read_bytes()) as store:
         prepared = Preparation([spec], store.paths.initial, study.search).wait(lambda n, of: None)
-        task = make_task(study, store, spec, prepared)
+        task = make_task(study, store, spec, prepared).model_copy(update={"gpus": gpus})
         from ablate.trial.runner import run_trial
 
         end = run_trial(task)

@@ -1,15 +1,18 @@
-"""The local launcher: this machine's cores, no Ray. It is the reference that the Ray launcher must agree with."""
+"""The local launcher: this machine's cores and GPUs, no Ray. The Ray launcher must agree with it."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from ablate.launch.placement import Node, this_machine
+from ablate.launch.room import Room
 from ablate.trial.isolation import Isolation
+from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
 
 Finished = Callable[[TrialTask, TrialEnd], bool]
@@ -17,7 +20,7 @@ Finished = Callable[[TrialTask, TrialEnd], bool]
 
 
 class LocalLauncher:
-    """Runs trials side by side as far as this machine's cores reach, in the order given."""
+    """Runs trials side by side as far as this machine's cores and GPUs reach, in the order given."""
 
     def __init__(self, launch_id: str) -> None:
         self._isolation = Isolation(launch_id)
@@ -39,7 +42,7 @@ class LocalLauncher:
         Raises:
             AblateError: if no process for trials can be started.
         """
-        free = dict(this_machine().resources)
+        room = Room(this_machine().resources, visible_gpus(os.environ))
         pending = list(tasks)
         running: dict[str, socket.socket | None] = {}
         ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]] = queue.Queue()
@@ -55,13 +58,17 @@ class LocalLauncher:
 
         try:
             while pending or running:
-                for task in [task for task in pending if _take(free, task.spec.resources)]:
+                for task in list(pending):
+                    gpus = room.take(task.spec.resources)
+                    if gpus is None:
+                        continue
                     pending.remove(task)
                     running[task.spec.trial_id] = None
-                    threading.Thread(target=run_one, args=(task,), daemon=True).start()
+                    placed = task.model_copy(update={"gpus": gpus})
+                    threading.Thread(target=run_one, args=(placed,), daemon=True).start()
                 task, end = _next(ended)
                 del running[task.spec.trial_id]
-                _give_back(free, task.spec.resources)
+                room.give_back(task.spec.resources, task.gpus)
                 if isinstance(end, Exception):
                     raise end
                 if not finished(task, end):
@@ -77,16 +84,3 @@ def _next(ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]]) -> tuple[T
     while True:  # a bare get() would not let Ctrl-C through
         with contextlib.suppress(queue.Empty):
             return ended.get(timeout=0.2)
-
-
-def _take(free: dict[str, float], request: Mapping[str, float]) -> bool:
-    if any(free.get(name, 0.0) < amount for name, amount in request.items()):
-        return False
-    for name, amount in request.items():
-        free[name] -= amount
-    return True
-
-
-def _give_back(free: dict[str, float], request: Mapping[str, float]) -> None:
-    for name, amount in request.items():
-        free[name] += amount

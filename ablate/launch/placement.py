@@ -8,6 +8,11 @@ from dataclasses import dataclass
 
 from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import Problem, UnmetPlacement, nearest
+from ablate.trial.nvml import visible_gpus
+
+NO_FALLBACK = (
+    "An arm with `device: cuda` never runs on the CPU instead: launch where nvidia-smi lists a GPU, or remove the arm."
+)
 
 
 @dataclass(frozen=True)
@@ -19,8 +24,9 @@ class Node:
 
 
 def this_machine() -> Node:
-    """Return this machine's cores as the one resource a launch without a cluster can place on."""
-    return Node("this machine", {"CPU": float(available_cores())})
+    """Return this machine's cores and GPUs, which a launch without a cluster can place on."""
+    gpus = len(visible_gpus(os.environ))
+    return Node("this machine", {"CPU": float(available_cores())} | ({"GPU": float(gpus)} if gpus else {}))
 
 
 def available_cores() -> int:
@@ -67,8 +73,9 @@ def _reasons(
             found = f"asks for {name}: {amount:g}, " + (
                 f"the most on one node is {most:g}" if most else "no node offers it"
             )
-            close = nearest(name, offered) if name not in offered else ""
-            reasons.append(Problem(where(("arms", arm, "resources", name)), found, listing, close))
+            close = nearest(name, offered) if name not in offered and name != "GPU" else ""  # a CPU is none
+            advice = NO_FALLBACK if name == "GPU" and not most else ""
+            reasons.append(Problem(where(("arms", arm, "resources", name)), found, listing, close, advice))
     together = ", ".join(f"{name} {amount:g}" for name, amount in request.items())
     return reasons or [
         Problem(

@@ -29,6 +29,7 @@ from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.local import Finished
 from ablate.launch.placement import Node, available_cores
 from ablate.trial.isolation import Isolation
+from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
 
 logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
@@ -49,6 +50,9 @@ class TrialActor(tune.Trainable):
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
         task = TrialTask.model_validate_json(self._tasks[self.config["trial_id"]])
+        if task.spec.numerics.device == "cuda":
+            assigned = ray.get_runtime_context().get_accelerator_ids()["GPU"]  # what Ray says wins
+            task = task.model_copy(update={"gpus": tuple(assigned)})
         return {"end": self._isolation.run(task).model_dump_json(), "done": True}
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -147,7 +151,8 @@ class TuneLauncher:
         else:
             # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
             os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
-            ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=0, **options)
+            gpus = len(visible_gpus(os.environ))
+            ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=gpus, **options)
         signal.signal(
             signal.SIGTERM, on_sigterm
         )  # Ray's own handler would end the process with code 1 and a stack dump
