@@ -25,6 +25,12 @@ Unless the write is undone, nothing written between forward and backward is miss
 version and with equal contents, share an entry, and the version counter that is followed is the first one's: a second
 tensor over the same memory with a counter of its own (``nn.Parameter(y.data)``) is followed by its contents alone.
 
+**On a GPU.** The contents of a CUDA tensor are copied to the CPU to be hashed, at each save and at each use, with none
+of the shortcuts above: one copy and one wait for the device each, on watched batches only. Backward of CUDA operations
+runs in a thread of autograd's own, beside CPU operations in the calling thread, so the hooks take turns under a lock.
+Which backward is running and which operation asks are known per thread to torch; where a tensor was saved is read off
+the stack of the thread that saved it, which is the user's unless a backward itself builds a graph.
+
 **What the guard cannot see**: tensors under other saved-tensor hooks inside it (those that non-reentrant checkpointing
 recomputes, of which it sees the inputs only; ``save_on_cpu``); what a compiled region keeps inside, of which it sees
 what crosses from its forward to its backward; tensors without contents (counted in ``unseen``); values an autograd
@@ -36,6 +42,7 @@ function as a plain tensor, as under any such hook.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator
@@ -93,6 +100,7 @@ class SavedTensorGuard:
         self._clock = 0
         self._task = -1
         self._backward = False
+        self._turn = threading.RLock()  # a finding reads saved tensors of the graph, which can come back here
 
     @property
     def tensors_never_used(self) -> int:
@@ -142,6 +150,10 @@ class SavedTensorGuard:
 
     def _pack(self, t: Tensor) -> Saved:
         """Called by autograd, without gradient, when it saves ``t``."""
+        with self._turn:
+            return self._saved(t)
+
+    def _saved(self, t: Tensor) -> Saved:
         self.tensors_saved += 1
         if self._backward:
             self._backward = False
@@ -205,6 +217,10 @@ class SavedTensorGuard:
         Raises:
             RuntimeError: the tensor's version counter moved; torch refuses this too.
         """
+        with self._turn:
+            return self._asked_for(saved)
+
+    def _asked_for(self, saved: Saved) -> Tensor:
         region = saved.region
         task = _current_graph_task_id()
         if task != self._task or task == -1 or not self._backward:
