@@ -49,6 +49,7 @@ def _trial(grid: GridSpec, arm: str, factors: dict[str, Scalar], block: int) -> 
         batches=grid.batches,
         guard=grid.guard,
         checkpoint=grid.checkpoint,
+        artifacts=grid.artifacts,
         stall_minutes=grid.stall_minutes,
         resources=chosen.resources,
     )

@@ -9,9 +9,9 @@ from ablate.design.arms import read_arms
 from ablate.design.comparable import only_comparable, uncomparable
 from ablate.design.contrasts import default_contrasts, read_contrasts
 from ablate.design.factors import arm_names, read_cells, read_factors
-from ablate.design.grid_file import GridFile
+from ablate.design.grid_file import ALLOWED, ArtifactsFile, GridFile
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
-from ablate.design.trial_spec import CheckpointPlan, GuardPlan, Numerics
+from ablate.design.trial_spec import ArtifactPlan, CheckpointPlan, GuardPlan, Numerics
 from ablate.design.validation import validate
 from ablate.design.yaml_source import YamlSource, read_yaml
 from ablate.errors import BadInput, Problem
@@ -65,6 +65,8 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         problems += wrong
     margin, wrong = _margin(file.margin, source)
     problems += wrong
+    artifacts, wrong = _artifacts(file.artifacts, file.batches, source)
+    problems += wrong
     spec = GridSpec(
         study=file.study,
         question=file.question,
@@ -79,6 +81,7 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         contrasts=asked,
         margin=margin,
         guard=GuardPlan(first=file.guard.first, every=file.guard.every),
+        artifacts=artifacts,
         checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
         stall_minutes=file.stall_minutes,
     )
@@ -115,6 +118,20 @@ def _outcome(file: GridFile, source: YamlSource) -> tuple[Outcome, list[Problem]
         where = source.where(("outcome", "last"))
         return outcome, [Problem(where, f"found {last}", f"at most {file.batches}, the number of batches")]
     return outcome, []
+
+
+def _artifacts(written: ArtifactsFile | None, batches: int, source: YamlSource) -> tuple[ArtifactPlan, list[Problem]]:
+    if written is None:
+        return ArtifactPlan(), []
+    if written.at is None and written.every is None:
+        return ArtifactPlan(), [Problem(source.where(("artifacts",)), "says no batch", ALLOWED["artifacts",])]
+    problems = [
+        Problem(source.where(("artifacts", "at", position)), f"found {batch}", f"0 to {batches - 1}, or last")
+        for position, batch in enumerate(written.at or ())
+        if batch != "last" and batch >= batches
+    ]
+    at = {batches - 1 if batch == "last" else batch for batch in written.at or ()}
+    return ArtifactPlan(at=tuple(sorted(at)), every=written.every or 0), problems
 
 
 def _margin(written: float | str | None, source: YamlSource) -> tuple[Margin | None, list[Problem]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
@@ -80,6 +80,13 @@ class CheckpointFile(Frozen):
     minutes: Positive | None = None
 
 
+class ArtifactsFile(Frozen):
+    """After which batches artifacts are recorded, as written."""
+
+    at: Annotated[list[FromZero | Literal["last"]], Field(min_length=1)] | None = None
+    every: FromOne | None = None
+
+
 class GridFile(Frozen):
     """A grid file as written."""
 
@@ -96,6 +103,7 @@ class GridFile(Frozen):
     margin: Positive | Percent | None = None
     guard: GuardFile = Field(default_factory=GuardFile)
     checkpoint: CheckpointFile = Field(default_factory=CheckpointFile)
+    artifacts: ArtifactsFile | None = None
     stall_minutes: Positive = STALL_MINUTES
 
 
@@ -154,6 +162,10 @@ ALLOWED: dict[Loc, str] = {
     ("contrasts", _ANY, "where"): "a mapping of factors to one level each",
     ("margin",): "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\"",
     ("guard",): "a mapping: {first: N, every: N}",
+    ("artifacts",): "a mapping: {at: [0, 50, last]} or {every: N}, or both",
+    ("artifacts", "at"): "a list of batches from 0, or last",
+    ("artifacts", "at", _ANY): "a batch: a whole number from 0, or last",
+    ("artifacts", "every"): "a whole number from 1: after batch 0 and every n-th",
     ("checkpoint",): "a mapping: {batches: N} or {minutes: N}, or both",
     ("checkpoint", "batches"): "a whole number from 1: save after so many batches",
     ("checkpoint", "minutes"): "a positive number: save after so many minutes",
@@ -180,6 +192,7 @@ KEYS: dict[Loc, tuple[str, ...]] = {
     ("outcome",): tuple(OutcomeFile.model_fields),
     ("contrasts", _ANY): tuple(ContrastFile.model_fields),
     ("guard",): tuple(GuardFile.model_fields),
+    ("artifacts",): tuple(ArtifactsFile.model_fields),
     ("checkpoint",): tuple(CheckpointFile.model_fields),
 }
 """The valid keys of each mapping whose keys are the tool's."""

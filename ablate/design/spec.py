@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from ablate.design.trial_spec import STALL_MINUTES, CheckpointPlan, Frozen, GuardPlan, Numerics, Scalar
+from ablate.design.trial_spec import (
+    STALL_MINUTES,
+    ArtifactPlan,
+    CheckpointPlan,
+    Frozen,
+    GuardPlan,
+    Numerics,
+    Scalar,
+)
 
 
 class Arm(Frozen):
@@ -131,6 +139,7 @@ class GridSpec(Frozen):
         margin: the equivalence margin; None if no equivalence is to be claimed.
         guard: which batches are watched for overwritten tensors.
         checkpoint: how often a trial saves what it needs to go on; may change between launches.
+        artifacts: after which batches trials record what the model does; may change between launches.
         stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
     """
 
@@ -148,6 +157,7 @@ class GridSpec(Frozen):
     margin: Margin | None = None
     guard: GuardPlan = Field(default_factory=GuardPlan)
     checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
+    artifacts: ArtifactPlan = Field(default_factory=ArtifactPlan)
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
 
 

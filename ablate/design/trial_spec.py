@@ -79,6 +79,20 @@ class CheckpointPlan(Frozen):
         return by_batches or (self.minutes is not None and seconds >= 60 * self.minutes)
 
 
+class ArtifactPlan(Frozen):
+    """After which batches a trial records artifacts: those named, and every n-th (0: none), which 0 is one of."""
+
+    at: tuple[int, ...] = ()
+    every: int = Field(default=0, ge=0)
+
+    def covers(self, batch_index: int) -> bool:
+        """Say whether artifacts are recorded after ``batch_index`` (from 0)."""
+        return batch_index in self.at or (self.every > 0 and batch_index % self.every == 0)
+
+    def __bool__(self) -> bool:
+        return bool(self.at or self.every)
+
+
 STALL_MINUTES = 30.0
 """Minutes without a recorded batch after which a trial counts as hung, unless the grid says otherwise."""
 
@@ -96,6 +110,7 @@ class TrialSpec(Frozen):
     batches: int
     guard: GuardPlan
     checkpoint: CheckpointPlan = CheckpointPlan()
+    artifacts: ArtifactPlan = ArtifactPlan()
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     resources: dict[str, float]
 
@@ -103,10 +118,10 @@ class TrialSpec(Frozen):
     def trial_id(self) -> str:
         """Content hash: a letter and 15 hex digits, the same on every machine.
 
-        Resources, guard, checkpoints and stall are left out: where a trial runs and what is looked at change no
-        loss (both tested), so neither may change its identity.
+        Resources, guard, checkpoints, artifacts and stall are left out: where a trial runs and what is looked at
+        change no loss (both tested), so neither may change its identity.
         """
-        content = self.model_dump(exclude={"resources", "guard", "checkpoint", "stall_minutes"})
+        content = self.model_dump(exclude={"resources", "guard", "checkpoint", "artifacts", "stall_minutes"})
         for name in _LATER:
             if content["numerics"][name] == Numerics.model_fields[name].default:
                 del content["numerics"][name]
