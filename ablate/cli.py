@@ -16,6 +16,10 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ablate.design.forecast import ContrastPower, Forecast
+    from ablate.design.plan import Plan
+    from ablate.launch.study import Study
+
 app = typer.Typer(
     help="Does training still come out the same after you changed the machine, a flag or a version? "
     "Noise, precision, set-up or bug, with evidence.",
@@ -40,15 +44,31 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path(
 
 
 @app.command()
-def plan(grid: Grid, as_json: Json = False) -> None:
-    """Show what a launch would run: trials, arms, resources, and what the tests can reach. Runs nothing."""
+def plan(
+    grid: Grid,
+    run: Annotated[
+        str | None, typer.Option("--from", metavar="RUN", help="Take time and spread from this past run.")
+    ] = None,
+    measure: Annotated[bool, typer.Option("--measure", help="Time one short trial; it is not recorded.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what a launch would run: trials, arms, resources, what the tests can reach, time and power. Runs nothing."""
+    from ablate.design.forecast_table import render_forecast
     from ablate.design.plan import plan as make_plan
     from ablate.design.plan_table import render
     from ablate.launch.placement import available_cores
     from ablate.launch.study import read_study
 
-    made = make_plan(read_study(grid).grid, available_cores())
-    _show(made.model_dump(mode="json"), as_json, lambda console: render(made, console))
+    study = read_study(grid)
+    made = make_plan(study.grid, available_cores())
+    forecast = _forecast(study, made, run, measure)
+
+    def both(console: Console) -> None:
+        render(made, console)
+        render_forecast(forecast, console)
+
+    content = {**made.model_dump(mode="json"), "forecast": forecast.model_dump(mode="json")}
+    _show(content, as_json, both)
 
 
 @app.command()
@@ -205,6 +225,36 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     width = max(map(len, found.facts))
     _say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
     _say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
+
+
+def _forecast(study: Study, made: Plan, run: str | None, measured: bool) -> Forecast:
+    from ablate.design.forecast import UNKNOWN, Forecast, forecast_time
+    from ablate.design.pace import Paces
+    from ablate.launch.placement import this_machine
+
+    if run is None and not measured:
+        return Forecast(notes=(UNKNOWN,))
+    paces: Paces | None = None
+    power: tuple[ContrastPower, ...] = ()
+    notes: tuple[str, ...]
+    if run is not None:
+        from ablate.record.reader import Run as OpenRun
+        from ablate.record.timing import timed_trials
+        from analysis import power as past
+
+        opened = OpenRun(run)
+        paces = Paces(f"as in {opened.paths.root}", timed_trials(opened))
+        power, notes = past.power(opened, study.grid, made), past.differences(opened.grid, study.grid)
+    else:
+        notes = ("power is not known: --from RUN takes the spread between blocks from a past run of this model",)
+    if measured:
+        from ablate.launch.measure import measure, short_trial
+
+        spec = short_trial(study)
+        typer.echo(f"timing {spec.batches} batches of arm {spec.arm}", err=True)
+        paces = Paces(f"{spec.batches} batches of arm {spec.arm} timed here", [measure(study, spec)])
+    assert paces is not None, "a run or a measurement was asked for"
+    return Forecast(time=forecast_time(study.specs, paces, this_machine().resources), power=power, notes=notes)
 
 
 def _print_gap(run: str, as_json: bool) -> None:

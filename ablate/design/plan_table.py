@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ablate.design.new_table import new_table
 from ablate.design.plan import ArmPlan, ContrastPlan, Plan
 from ablate.design.spec import level_text
 
@@ -29,7 +29,7 @@ def render(plan: Plan, console: Console) -> None:
 
 
 def _arms(arms: tuple[ArmPlan, ...]) -> Table:
-    table = _table("arm", "trials", "batches", "threads", "resources of a trial", "control", right=(1, 2, 3))
+    table = new_table("arm", "trials", "batches", "threads", "resources of a trial", "control", right=(1, 2, 3))
     for arm in arms:
         needs = ", ".join(f"{name} {amount:g}" for name, amount in arm.resources.items())
         control = " ".join(filter(None, [arm.perturb, f"of {arm.repeat}" if arm.repeat else ""]))
@@ -41,16 +41,9 @@ def _arms(arms: tuple[ArmPlan, ...]) -> Table:
 
 
 def _contrasts(contrasts: tuple[ContrastPlan, ...]) -> Table:
-    table = _table("contrast (other - reference)", "blocks", "cells", "smallest p", "after Holm", right=(1, 2, 3, 4))
+    table = new_table("contrast (other - reference)", "blocks", "cells", "smallest p", "after Holm", right=(1, 2, 3, 4))
     for contrast in contrasts:
         adjusted = f"{contrast.smallest_adjusted_p:.2g}" if contrast.in_family else "control"
         row = (contrast.label, str(contrast.pairs), str(contrast.cells), f"{contrast.smallest_p:.2g}", adjusted)
         table.add_row(*map(Text, row))
-    return table
-
-
-def _table(*columns: str, right: tuple[int, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for position, column in enumerate(columns):
-        table.add_column(column, justify="right" if position in right else "left", overflow="fold")
     return table

@@ -74,7 +74,10 @@ class Preparation:
         raise AblateError(Problem("preparation", f"its process ended with code {code}\n      {said}"))
 
     def cancel(self) -> None:
-        """End it, if it still runs."""
+        """End it, if it still runs, and let go of what it printed."""
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()

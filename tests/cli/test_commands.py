@@ -14,7 +14,7 @@ from tests.conftest import ABLATE
 COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "check")
 SURFACE = {
     "init": {"folder"},
-    "plan": {"grid", "--json"},
+    "plan": {"grid", "--from", "--measure", "--json"},
     "schema": set(),
     "launch": {"grid", "--local", "--address", "--runs", "--allow-mixed-code", "--json"},
     "trial": {"grid", "trial_id", "--runs"},
