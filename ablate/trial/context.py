@@ -42,7 +42,10 @@ class Context:
 
     def initialise(self, model: nn.Module) -> nn.Module:
         """Give ``model`` the block's initial weights and the arm's precision; call it once, before the optimiser."""
-        return self._session.adopt(model)
+        adopted = self._session.adopt(model)
+        if self._watch is not None:  # what was drawn before made weights that have just been replaced
+            self._watch.enter_context(self._session.drawing("train"))
+        return adopted
 
     def place(self, tensor: Tensor) -> Tensor:
         """Cast a floating tensor to the arm's precision and move it to its device."""
@@ -82,7 +85,7 @@ class Context:
         self._indexed = False
         self._session.record(value, metrics or {})
         if index + 1 < self.batches:
-            self._begin()
+            self._begin().enter_context(self._session.drawing("train"))
 
     def resume(self) -> Mapping[str, Any] | None:
         """Return what ``ctx.checkpoint`` saved in an earlier attempt, else None; call it right before the loop.
@@ -105,10 +108,11 @@ class Context:
             watch, self._watch = self._watch, None
             watch.close()
 
-    def _begin(self) -> None:
+    def _begin(self) -> contextlib.ExitStack:
         self.close()
         self._watch = contextlib.ExitStack()
         self._watch.enter_context(self._session.watched())
+        return self._watch
 
 
 def train(function: Any, config: dict[str, Any], session: Session, resume: Resume) -> dict[str, float]:

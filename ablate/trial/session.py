@@ -23,7 +23,7 @@ from ablate.trial.numerics import DTYPES
 from ablate.trial.pending import Pending, Row, Value, detached
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
-from ablate.trial.watch import finding_rows, watch
+from ablate.trial.watch import finding_rows, watch, watch_draws
 from ablate.trial.weights import restore, seed_global_generators
 
 
@@ -131,6 +131,12 @@ class Session:
             self._guards[self.batch_index] = self._guard
             yield
         self._told[self.batch_index] = len(self._guard.findings)
+
+    def drawing(self, where: str) -> contextlib.AbstractContextManager[None]:
+        """Watch for draws that bypass the named streams in the batch in hand, if the plan covers it."""
+        if not self.spec.guard.covers(self.batch_index):
+            return contextlib.nullcontext()
+        return watch_draws(self.model, self.batch_index, self.recorder, where)
 
     def late_findings(self) -> None:
         """Record what guards found after their batch: a backward that ran later, over a graph kept from then."""

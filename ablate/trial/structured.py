@@ -42,7 +42,8 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
     if stored := resume.restore():
         carries = _load(stored, trainable, model, players)
     while session.batch_index < session.spec.batches:
-        batch = next(batches, None)
+        with session.drawing("batches()"):
+            batch = next(batches, None)
         if batch is None:
             raise TrainableError(
                 Problem(
@@ -53,7 +54,7 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
             )
         placed = session.receive(batch)
         losses: list[Value] = []
-        with session.watched():
+        with session.watched(), session.drawing("the step"):
             for player in players:
                 player.optimiser.zero_grad(set_to_none=True)
                 loss, carries[player.name] = compute[player.name](model, placed, carries[player.name])

@@ -24,13 +24,21 @@ def watch(model: nn.Module | None, batch_index: int, recorder: Recorder) -> Iter
     "no finding" can be told from "not looked at".
     """
     guard = SavedTensorGuard(model)
-    drawn: list[UndeclaredDraw] = []
     try:
-        with guard.batch(batch_index), undeclared_draws(batch_index, model) as drawn:
+        with guard.batch(batch_index):
             yield guard
     finally:
-        for row in (*_guard_rows(guard), *_draw_rows(drawn)):
+        for row in _guard_rows(guard):
             recorder.audit(batch_index=batch_index, **row)
+
+
+@contextmanager
+def watch_draws(model: nn.Module | None, batch_index: int, recorder: Recorder, where: str) -> Iterator[None]:
+    """Record draws from global generators inside the block; ``where`` names it, as ``batches()``."""
+    with undeclared_draws(batch_index, model) as drawn:
+        yield
+    for row in _draw_rows(drawn, where):
+        recorder.audit(batch_index=batch_index, **row)
 
 
 def _guard_rows(guard: SavedTensorGuard) -> Iterator[dict[str, Any]]:
@@ -68,7 +76,7 @@ def finding_rows(guard: SavedTensorGuard, since: int) -> Iterator[dict[str, Any]
         }
 
 
-def _draw_rows(drawn: list[UndeclaredDraw]) -> Iterator[dict[str, Any]]:
+def _draw_rows(drawn: list[UndeclaredDraw], where: str) -> Iterator[dict[str, Any]]:
     for draw in drawn:
-        near = ", ".join(draw.near) or f"global generator of {draw.generator}"
+        near = ", ".join(draw.near) or f"global generator of {draw.generator}, in {where}"
         yield {"check": CHECK, "verdict": "drawn", "count": 1, "near": near, "detail": draw.detail}

@@ -233,3 +233,19 @@ def function_careful(config: dict[str, Any], ctx: Any) -> None:
         optimiser.step()
         ctx.batch(loss)
         ctx.checkpoint(lambda: {"model": model.state_dict(), "optimiser": optimiser.state_dict()})
+
+
+class RandomData(Line):
+    """Draws its data from global generators, as no trainable should."""
+
+    def batches(self, draw: Draw) -> Iterator[Batch]:
+        while True:
+            y = torch.from_numpy(np.random.rand(5, 1).astype(np.float32))
+            yield Batch(np.array([0]), {"x": torch.rand(5, 3), "y": y})
+
+
+def function_random(config: dict[str, Any], ctx: Any) -> None:
+    """Draws from torch's global generator after its weights were set."""
+    model = ctx.initialise(nn.Linear(3, 1))
+    for _ in range(ctx.batches):
+        ctx.batch(model(torch.rand(5, 3)).square().mean())

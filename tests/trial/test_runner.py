@@ -161,7 +161,23 @@ def test_a_backward_that_runs_after_its_batch_is_still_compared(tmp_path: Path) 
 
 def test_draws_from_the_global_generator_are_named(tmp_path: Path) -> None:
     run(tmp_path, "Line", settings={"bad_at": 0, "how": "draw"})
-    assert [row["near"] for row in audits(tmp_path) if row["verdict"] == "drawn"] == ["global generator of torch"]
+    assert drawn(tmp_path) == ["global generator of torch, in the step"]
+
+
+def drawn(root: Path) -> list[str]:
+    return [row["near"] for row in audits(root) if row["verdict"] == "drawn"]
+
+
+def test_draws_in_batches_are_named_too(tmp_path: Path) -> None:
+    run(tmp_path, "RandomData")
+    assert drawn(tmp_path) == ["global generator of torch, in batches()", "global generator of numpy, in batches()"]
+
+
+def test_making_the_model_in_a_function_is_no_draw_but_what_follows_is(tmp_path: Path) -> None:
+    run(tmp_path / "a", "function_line")
+    assert not drawn(tmp_path / "a")
+    run(tmp_path / "b", "function_random", guard=GuardPlan(first=2, every=0))
+    assert drawn(tmp_path / "b") == ["global generator of torch, in train"] * 2
 
 
 def test_stored_weights_are_loaded_and_hashed_before_the_perturbation(tmp_path: Path) -> None:
