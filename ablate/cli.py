@@ -86,6 +86,10 @@ def launch(
     address: Annotated[
         str | None, typer.Option(envvar="RAY_ADDRESS", help="A Ray cluster. [default: an embedded local Ray]")
     ] = None,
+    offer: Annotated[
+        list[str] | None,
+        typer.Option("--offer", metavar="TAG[=N]", help="This machine offers a resource that arms ask for."),
+    ] = None,
     runs: Runs = Path("runs"),
     allow_mixed_code: Annotated[
         bool, typer.Option("--allow-mixed-code", help="Continue a study although its code or torch changed.")
@@ -99,7 +103,8 @@ def launch(
 
     study = read_study(grid)
     root = runs / study.grid.study
-    launched = run_study(study, new_launcher(local, address), root, _console(stderr=True), allow_mixed_code)
+    launcher = new_launcher(local, address, offer or ())
+    launched = run_study(study, launcher, root, _console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
     if launched.failed:
         alone = shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])

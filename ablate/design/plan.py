@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from ablate.design.attainable import LEVEL, blocks_needed, holm, smallest_p
 from ablate.design.comparable import compared_cells
 from ablate.design.cross import trials
-from ablate.design.spec import Contrast, GridSpec
+from ablate.design.spec import Arm, Contrast, GridSpec
 from ablate.design.trial_spec import Frozen, Scalar
 from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import BadInput, Problem
@@ -189,7 +189,15 @@ def _refuse_oversubscription(grid: GridSpec, cores: int, where: Callable[[Loc], 
             "measured as a slow arm",
         )
         for name, arm in grid.arms.items()
-        if arm.numerics.threads > cores and arm.repeat is None
+        if arm.numerics.threads > cores and arm.repeat is None and not _elsewhere(arm)
     ]
     if problems:
         raise BadInput(*problems)
+
+
+def _elsewhere(arm: Arm) -> bool:
+    """Say whether an arm asks for a machine by a tag: its threads are then no matter of the planning machine's cores.
+
+    Its ``CPU``, a core a thread unless the grid says otherwise, is checked at launch against nodes that offer the tag.
+    """
+    return bool(arm.resources.keys() - {"CPU", "GPU"})

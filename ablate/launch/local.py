@@ -7,7 +7,7 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
@@ -20,14 +20,15 @@ Finished = Callable[[TrialTask, TrialEnd], bool]
 
 
 class LocalLauncher:
-    """Runs trials side by side as far as this machine's cores and GPUs reach, in the order given."""
+    """Runs trials side by side as far as this machine's cores, GPUs and offered tags reach, in the order given."""
 
-    def __init__(self, launch_id: str) -> None:
+    def __init__(self, launch_id: str, offered: Mapping[str, float] | None = None) -> None:
         self._isolation = Isolation(launch_id)
+        self._machine = this_machine(offered)
 
     def nodes(self) -> list[Node]:
         """Return this machine."""
-        return [this_machine()]
+        return [self._machine]
 
     def start(self) -> None:
         """Nothing to start: fork servers come up with the first trial that needs them."""
@@ -42,7 +43,7 @@ class LocalLauncher:
         Raises:
             AblateError: if no process for trials can be started.
         """
-        room = Room(this_machine().resources, visible_gpus(os.environ))
+        room = Room(self._machine.resources, visible_gpus(os.environ))
         pending = list(tasks)
         running: dict[str, socket.socket | None] = {}
         ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]] = queue.Queue()

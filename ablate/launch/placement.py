@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.design.yaml_source import Loc, dotted
-from ablate.errors import Problem, UnmetPlacement, nearest
+from ablate.errors import BadInput, Problem, UnmetPlacement, nearest
 from ablate.trial.nvml import visible_gpus
 
 NO_FALLBACK = (
@@ -23,10 +23,34 @@ class Node:
     resources: Mapping[str, float]
 
 
-def this_machine() -> Node:
-    """Return this machine's cores and GPUs, which a launch without a cluster can place on."""
+def this_machine(offered: Mapping[str, float] | None = None) -> Node:
+    """Return this machine's cores and GPUs, which a launch without a cluster can place on, and the tags it is given."""
     gpus = len(visible_gpus(os.environ))
-    return Node("this machine", {"CPU": float(available_cores())} | ({"GPU": float(gpus)} if gpus else {}))
+    found = {"CPU": float(available_cores())} | ({"GPU": float(gpus)} if gpus else {})
+    return Node("this machine", {**(offered or {}), **found})
+
+
+def read_offers(words: Sequence[str]) -> dict[str, float]:
+    """Return what ``--offer`` says this machine offers beside cores and GPUs: tag -> amount.
+
+    Args:
+        words: each ``TAG`` or ``TAG=AMOUNT``; without an amount 1, so that one trial at a time has the tag.
+
+    Raises:
+        BadInput: a word that is no offer, or a resource that is counted and not claimed.
+    """
+    offers: dict[str, float] = {}
+    for word in words:
+        tag, _, amount = word.partition("=")
+        if tag in ("CPU", "GPU"):
+            raise BadInput(Problem(f"--offer {word}", f"this machine's {tag}s are counted, not claimed", "a tag"))
+        try:
+            offers[tag] = float(amount or 1)
+        except ValueError:
+            offers[tag] = 0.0
+        if not tag or not 0 < offers[tag] < float("inf"):
+            raise BadInput(Problem(f"--offer {word}", "is no offer", "TAG, or TAG=AMOUNT with an amount above 0"))
+    return offers
 
 
 def available_cores() -> int:

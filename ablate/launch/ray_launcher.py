@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,19 +17,20 @@ if TYPE_CHECKING:
 class RayLauncher:
     """Runs trials by Ray Tune. The import alone takes 1.5 s, so a launch that is refused or complete does without."""
 
-    def __init__(self, launch_id: str, address: str | None) -> None:
+    def __init__(self, launch_id: str, address: str | None, offered: Mapping[str, float] | None = None) -> None:
         self._launch_id = launch_id
         self._address = address
+        self._offered = dict(offered or {})
 
     @cached_property
     def _tune(self) -> TuneLauncher:
         from ablate.launch.tune import TuneLauncher
 
-        return TuneLauncher(self._launch_id, self._address)
+        return TuneLauncher(self._launch_id, self._address, self._offered)
 
     def nodes(self) -> list[Node]:
         """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
-        return self._tune.nodes() if self._address else [this_machine()]
+        return self._tune.nodes() if self._address else [this_machine(self._offered)]
 
     def start(self) -> None:
         """Start an embedded Ray, or reach the cluster."""

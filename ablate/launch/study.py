@@ -255,9 +255,22 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def new_launcher(local: bool, address: str | None) -> Launcher:
-    """Return the launcher asked for."""
+def new_launcher(local: bool, address: str | None, offers: Sequence[str] = ()) -> Launcher:
+    """Return the launcher asked for.
+
+    Args:
+        local: without Ray.
+        address: of a Ray cluster; None for an embedded one.
+        offers: tags that this machine is said to offer, as ``placement.read_offers`` takes them.
+
+    Raises:
+        BadInput: a word that is no offer, or an offer for a cluster.
+    """
     launch_id = uuid.uuid4().hex
+    offered = placement.read_offers(offers)
     if local:
-        return LocalLauncher(launch_id)
-    return RayLauncher(launch_id, address)
+        return LocalLauncher(launch_id, offered)
+    if address and offered:
+        advice = "start each node with what it offers: ray start --resources '{\"TAG\": 1}'"
+        raise BadInput(Problem("--offer", f"with a cluster at {address}", "without --address", advice=advice))
+    return RayLauncher(launch_id, address, offered)

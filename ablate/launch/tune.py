@@ -120,9 +120,10 @@ class _Stopper(tune.Stopper):
 class TuneLauncher:
     """Runs trials by Ray Tune on an embedded local Ray, or on the cluster at ``address``."""
 
-    def __init__(self, launch_id: str, address: str | None = None) -> None:
+    def __init__(self, launch_id: str, address: str | None = None, offered: Mapping[str, float] | None = None) -> None:
         self._launch_id = launch_id
         self._address = address
+        self._offered = dict(offered or {})
 
     def nodes(self) -> list[Node]:
         """Return the live nodes of the cluster, which it reaches for that."""
@@ -152,7 +153,8 @@ class TuneLauncher:
             # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
             os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
             gpus = len(visible_gpus(os.environ))
-            ray.init(address="local", include_dashboard=False, num_cpus=available_cores(), num_gpus=gpus, **options)
+            options |= {"num_cpus": available_cores(), "num_gpus": gpus, "resources": self._offered}
+            ray.init(address="local", include_dashboard=False, **options)
         signal.signal(
             signal.SIGTERM, on_sigterm
         )  # Ray's own handler would end the process with code 1 and a stack dump

@@ -16,7 +16,7 @@ SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--from", "--measure", "--json"},
     "schema": set(),
-    "launch": {"grid", "--local", "--address", "--runs", "--allow-mixed-code", "--json"},
+    "launch": {"grid", "--local", "--address", "--offer", "--runs", "--allow-mixed-code", "--json"},
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
     "report": {"run", "--output"},

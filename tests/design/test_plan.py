@@ -107,6 +107,13 @@ def test_more_threads_than_cores_are_refused_with_all_arms_named(load):
     assert len(plan(grid, cores=4).arms) == 4
 
 
+def test_an_arm_that_asks_for_a_machine_by_a_tag_is_not_held_against_this_machines_cores(load):
+    grid = load("arms:\n  a: {}\n  b: {threads: 6, resources: {ryzen: 1}}\n  c: {threads: 6, resources: {CPU: 1}}\n")
+    with pytest.raises(BadInput) as caught:
+        plan(grid, cores=2)
+    assert [problem.where for problem in caught.value.problems] == ["arms.c.threads"]
+
+
 def test_a_plan_is_plain_json(load):
     made = plan(load(TEXT), cores=2)
     content = json.loads(json.dumps(made.model_dump(mode="json"), allow_nan=False))
