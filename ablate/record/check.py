@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.errors import StoreError
+from ablate.record.check_artifacts import artifacts
 from ablate.record.check_pairing import mixed_code, pairing
 from ablate.record.check_rows import duplicates_and_gaps, repeated_attempts, trials_and_batches
 from ablate.record.finding import Finding
@@ -24,6 +25,7 @@ CODES = {
     "C7": "files of an unfinished attempt or write",
     "C8": "a file belongs to another grid or schema",
     "C9": "trials were run by different code",
+    "C10": "an artifact is missing, damaged or there twice",
 }
 
 
@@ -44,6 +46,7 @@ def check(run: Run) -> list[Finding]:
         findings += repeated_attempts(run)
         findings += pairing(run, trials)
         findings += mixed_code(trials)
+        findings += artifacts(run)
     except StoreError as error:
         for problem in error.problems:
             findings.append(Finding("C0", "error", problem.where, problem.found, problem.advice))
@@ -67,7 +70,7 @@ def foreign_files(run: Run) -> Iterator[Finding]:
     known = {run.spec.hash, *run.spec.history}
     heads = {
         part.path: part.metadata
-        for folder in (run.paths.batches, run.paths.attempts, run.paths.audits)
+        for folder in (run.paths.batches, run.paths.attempts, run.paths.audits, run.paths.artifacts)
         for part in run.parts(folder)
     }
     if run.paths.trials.exists():

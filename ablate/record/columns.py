@@ -71,3 +71,20 @@ AUDIT_COLUMNS: dict[str, str] = {
     "detail": "string",
 }
 """Columns that one audit may carry."""
+
+ArtifactKind = Literal["image", "map", "array", "histogram", "number"]
+ARTIFACT_KINDS: tuple[str, ...] = get_args(ArtifactKind)
+
+ARTIFACT_COLUMNS: dict[str, str] = {
+    "batch_index": "int64",
+    "name": "string",
+    "kind": "string",
+    "shape": "list_int64",
+    "value": "float64",
+    "low": "float64",
+    "high": "float64",
+    "counts": "list_int64",
+    "file": "string",
+    "sha256": "string",
+}
+"""Columns that one artifact may carry: a number its value, a histogram its range and counts, the others their file."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-_ATTEMPT = re.compile(r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|trial\.json|log)$")
+_ATTEMPT = re.compile(
+    r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|artifacts\.jsonl|trial\.json|log)$"
+)
 _TEMPORARY = ".tmp"
 
 
@@ -71,6 +73,10 @@ class StorePaths:
         """One attempt's audits, a JSON line each."""
         return self.journal / f"{trial_id}-{attempt}.audits.jsonl"
 
+    def artifact_lines(self, trial_id: str, attempt: int) -> Path:
+        """One attempt's artifacts, a JSON line each."""
+        return self.journal / f"{trial_id}-{attempt}.artifacts.jsonl"
+
     def trial_json(self, trial_id: str, attempt: int) -> Path:
         """One attempt's end; its presence acknowledges the attempt as over."""
         return self.journal / f"{trial_id}-{attempt}.trial.json"
@@ -92,6 +98,7 @@ class StorePaths:
         return (
             self.rows(trial_id, attempt),
             self.audit_lines(trial_id, attempt),
+            self.artifact_lines(trial_id, attempt),
             self.trial_json(trial_id, attempt),
             self.log(trial_id, attempt),
         )
@@ -113,6 +120,10 @@ class StorePaths:
         """The audits of the attempt that a checkpoint was made by."""
         return self.checkpoints / trial_id / f"{attempt}.audits.jsonl"
 
+    def checkpoint_artifacts(self, trial_id: str, attempt: int) -> Path:
+        """The artifacts of the attempt that a checkpoint was made by."""
+        return self.checkpoints / trial_id / f"{attempt}.artifacts.jsonl"
+
     @property
     def batches(self) -> Path:
         """Data set of batches: one row per trial and batch."""
@@ -129,6 +140,24 @@ class StorePaths:
         return self.root / "audits"
 
     @property
+    def artifacts(self) -> Path:
+        """Data set of artifacts: numbers and histograms, and in which file images and arrays are."""
+        return self.root / "artifacts"
+
+    @property
+    def artifact_files(self) -> Path:
+        """Folder of images and arrays: beside the data set and not in it, so that any tool can read that."""
+        return self.root / "artifact_files"
+
+    def artifact_file(self, trial_id: str, attempt: int, batch_index: int) -> Path:
+        """Images and arrays of one batch of one attempt."""
+        return self.artifact_files / f"{trial_id}-{attempt}-{batch_index}.npz"
+
+    def artifact_files_of(self, trial_id: str) -> list[Path]:
+        """All of a trial's files, of every attempt."""
+        return sorted(self.artifact_files.glob(f"{trial_id}-*.npz"))
+
+    @property
     def attempts(self) -> Path:
         """Data set of batches from attempts that failed or were superseded, and their logs."""
         return self.root / "attempts"
@@ -143,6 +172,8 @@ class StorePaths:
             self.batches,
             self.trials.parent,
             self.audits,
+            self.artifacts,
+            self.artifact_files,
             self.attempts,
         )
 
@@ -152,10 +183,19 @@ class StorePaths:
         return self.root / "report.html"
 
     @property
+    def pictures(self) -> Path:
+        """What ``ablate show`` drew: made from the data sets, part of none, safe to delete."""
+        return self.root / "pictures"
+
+    def picture(self, batch_index: int, block: int) -> Path:
+        """The picture of one batch in one block."""
+        return self.pictures / f"batch-{batch_index}-block-{block}.png"
+
+    @property
     def names(self) -> frozenset[str]:
         """Everything that may lie directly in a store's folder."""
         files = (self.grid_yaml, self.spec_json, self.lock, self.report)
-        return frozenset(p.name for p in files + self.folders) | {temporary(p).name for p in files}
+        return frozenset(p.name for p in (*files, *self.folders, self.pictures)) | {temporary(p).name for p in files}
 
     def part(self, folder: Path, digest: str) -> Path:
         """A part of a data set, named by its content."""

@@ -12,10 +12,19 @@ from pydantic import ValidationError
 
 from ablate.design.spec import GridSpec
 from ablate.errors import BadInput, Problem, StoreError, nearest
+from ablate.record.artifact_file import read_arrays
 from ablate.record.parquet import damage
 from ablate.record.parts import Part, live
 from ablate.record.paths import StorePaths
-from ablate.record.schema import attempts_schema, audits_schema, batches_schema, factor_types, trials_schema, unify
+from ablate.record.schema import (
+    artifacts_schema,
+    attempts_schema,
+    audits_schema,
+    batches_schema,
+    factor_types,
+    trials_schema,
+    unify,
+)
 from ablate.record.spec_file import SpecFile, read_spec
 
 RUNS = "runs"
@@ -94,6 +103,22 @@ class Run:
             StoreError: if a part cannot be read.
         """
         return self._read(self.paths.audits, audits_schema(self._factors), columns, filter)
+
+    def artifacts(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return artifacts, each trial's in the order in which they were made; images and arrays are in files.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.artifacts, artifacts_schema(self._factors), columns, filter)
+
+    def arrays(self, file: str) -> dict[str, Any]:
+        """Return the images and arrays of a file that ``artifacts`` names, by their names.
+
+        Raises:
+            StoreError: if it is missing or damaged.
+        """
+        return read_arrays(self.paths.artifact_files / file)
 
     def parts(self, folder: Path) -> list[Part]:
         """Return the parts of a data set that count right now.

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
 from ablate.design.trial_spec import TrialSpec
 from ablate.errors import Problem, StoreError, nearest
-from ablate.record.columns import AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
-from ablate.record.disk import append_whole, store_io, write_aside
+from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, FAILURE_KINDS, STATUSES, TRIAL_COLUMNS, Status
+from ablate.record.disk import store_io, write_aside
 from ablate.record.journal import HAS_CONTENT, HAS_ORDER, JournalWriter, read_journal
+from ablate.record.json_lines import JsonLines, jsonable, read_lines
 from ablate.record.paths import StorePaths
 
 
@@ -49,7 +49,7 @@ def trial_end(
         )
     _known(columns, TRIAL_COLUMNS)
     row = {**who, "status": status, "batches": batches, **columns, "evaluate": dict(evaluate)}
-    return json.dumps(row, default=_jsonable, indent=1).encode()
+    return json.dumps(row, default=jsonable, indent=1).encode()
 
 
 class Recorder:
@@ -66,7 +66,8 @@ class Recorder:
         self._attempt = attempt
         self._next = 0
         self._last_order: int | None = None
-        self._audits: int | None = None
+        self._audits = JsonLines(paths.audit_lines(spec.trial_id, attempt))
+        self._artifacts = JsonLines(paths.artifact_lines(spec.trial_id, attempt))
         self._journal = JournalWriter(paths.rows(spec.trial_id, attempt), identity(spec, attempt))
 
     @property
@@ -105,11 +106,17 @@ class Recorder:
             StoreError: if the disk is full or fails.
         """
         _known(columns, AUDIT_COLUMNS)
-        path = self._paths.audit_lines(self._spec.trial_id, self._attempt)
-        if self._audits is None:
-            with store_io(path):
-                self._audits = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        append_whole(self._audits, json.dumps(columns, default=_jsonable).encode() + b"\n", path)
+        self._audits.append(columns)
+
+    def artifact(self, **columns: Any) -> None:
+        """Record one artifact; the columns are those of ``columns.ARTIFACT_COLUMNS``, its file is already there.
+
+        Raises:
+            ValueError: on an unknown column.
+            StoreError: if the disk is full or fails.
+        """
+        _known(columns, ARTIFACT_COLUMNS)
+        self._artifacts.append(columns)
 
     def finish(self, status: Status, *, evaluate: Mapping[str, float] | None = None, **columns: Any) -> None:
         """End the attempt: make its rows durable, then acknowledge it by ``.trial.json``.
@@ -127,9 +134,8 @@ class Recorder:
             columns.setdefault("order_hash", f"{self._last_order:016x}")
         content = trial_end(identity(self._spec, self._attempt), self._next, status, evaluate or {}, columns)
         self._journal.sync()
-        if self._audits is not None:
-            with store_io(self._paths.audit_lines(self._spec.trial_id, self._attempt)):
-                os.fsync(self._audits)
+        self._audits.sync()
+        self._artifacts.sync()
         write_aside(self._paths.trial_json(self._spec.trial_id, self._attempt), content)
         self.close()  # last: whoever sees the rows unlocked and no .trial.json takes the attempt for broken off
 
@@ -143,6 +149,7 @@ class Recorder:
         links = {
             self._paths.rows(trial, attempt): self._paths.checkpoint_rows(trial, attempt),
             self._paths.audit_lines(trial, attempt): self._paths.checkpoint_audits(trial, attempt),
+            self._paths.artifact_lines(trial, attempt): self._paths.checkpoint_artifacts(trial, attempt),
         }
         for source, link in links.items():
             with store_io(link):
@@ -170,18 +177,18 @@ class Recorder:
                 int(row["order_hash"]) if row["flags"] & HAS_ORDER else None,
                 int(row["content_hash"]) if row["flags"] & HAS_CONTENT else None,
             )
-        audits = self._paths.checkpoint_audits(self._spec.trial_id, attempt)
-        for line in audits.read_text().splitlines() if audits.exists() else ():
-            columns = json.loads(line)
+        for columns in read_lines(self._paths.checkpoint_audits(self._spec.trial_id, attempt)):
             if columns["batch_index"] < batches:
                 self.audit(**columns)
+        for columns in read_lines(self._paths.checkpoint_artifacts(self._spec.trial_id, attempt)):
+            if columns["batch_index"] < batches:
+                self.artifact(**columns)  # the earlier attempt's file is this one's: files go when a trial is finished
 
     def close(self) -> None:
         """Close the files without ending the attempt: it counts as broken off."""
         self._journal.close()
-        if self._audits is not None:
-            os.close(self._audits)
-            self._audits = None
+        self._audits.close()
+        self._artifacts.close()
 
     def __enter__(self) -> Self:
         return self
@@ -198,9 +205,3 @@ def _known(columns: Mapping[str, Any], allowed: Mapping[str, Any]) -> None:
             raise ValueError(
                 f"unknown column {name!r}; did you mean {nearest(name, allowed)!r}? known: {list(allowed)}"
             )
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return value.item() if hasattr(value, "item") else list(value)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ablate.design.trial_spec import Scalar
-from ablate.record.columns import AUDIT_COLUMNS, TRIAL_COLUMNS
+from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, TRIAL_COLUMNS
 
 SCHEMA_VERSION = 1
 
@@ -55,6 +55,15 @@ def audits_schema(factors: Mapping[str, Any]) -> Any:
         factors,
         pa.field("attempt", pa.int64(), nullable=False),
         *(pa.field(name, ARROW_TYPES[kind]) for name, kind in AUDIT_COLUMNS.items()),
+    )
+
+
+def artifacts_schema(factors: Mapping[str, Any]) -> Any:
+    """Schema of ``artifacts``: one row per trial, batch and name."""
+    return _identified(
+        factors,
+        pa.field("attempt", pa.int64(), nullable=False),
+        *(pa.field(name, ARROW_TYPES[kind]) for name, kind in ARTIFACT_COLUMNS.items()),
     )
 
 

@@ -1,8 +1,8 @@
 """The store seen by its one writer, the launching process: open, recover, absorb finished attempts, close.
 
-The order of durability is batches, audits, trials, then the journal files are deleted. Every step may be repeated:
-data sets know which attempts they hold, the table of trials knows which attempts it counted. So a crash between any
-two steps loses nothing and shows nothing twice, and the next ``Store.open`` finishes what was begun.
+The order of durability is batches, audits, artifacts, trials, then the journal files are deleted. Every step may be
+repeated: data sets know which attempts they hold, the table of trials knows which attempts it counted. So a crash
+between any two steps loses nothing and shows nothing twice, and the next ``Store.open`` finishes what was begun.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Self
 from ablate.design.spec import GridSpec
 from ablate.design.trial_spec import TrialSpec
 from ablate.errors import StoreError
+from ablate.record.artifact_file import discard_superseded
 from ablate.record.columns import FailureKind
 from ablate.record.create import create_folders, settle_spec
 from ablate.record.disk import store_io
@@ -45,6 +46,7 @@ class Store:
         self._factors = factor_types(grid.factors)
         self._batches = PartedData(paths, paths.batches, metadata)
         self._audits = PartedData(paths, paths.audits, metadata)
+        self._artifacts = PartedData(paths, paths.artifacts, metadata)
         self._attempts = PartedData(paths, paths.attempts, metadata)
         self._table = TrialTable(paths.trials, self._factors, metadata)
         self._pending: dict[AttemptKey, Taken] = {}
@@ -151,7 +153,9 @@ class Store:
             self._batches.add({t.entry(t.rows): t.rows for t in taken if t.counts})
             self._attempts.add({t.entry(t.rows): t.rows for t in taken if not t.counts})
             self._audits.add({t.entry(t.audits): t.audits for t in taken if t.audits.num_rows})
+            self._artifacts.add({t.entry(t.artifacts): t.artifacts for t in taken if t.artifacts.num_rows})
             self._table.write()
+            discard_superseded(self.paths, {t.key.trial_id for t in taken} & self.done(), self._artifacts)
             for t in taken:
                 clear(self.paths, t.key, keep_log=not t.counts, keep_rows=t.damaged)
             self._pending.clear()
@@ -165,7 +169,7 @@ class Store:
         """
         try:
             self.flush()
-            for data in (self._batches, self._audits, self._attempts):
+            for data in (self._batches, self._audits, self._artifacts, self._attempts):
                 data.merge()
         finally:
             self._lock.release()
@@ -198,6 +202,7 @@ class Store:
             if self._table.counts(*key):
                 row = self._table.rows[key.trial_id]
                 done = row["attempt"] == key.attempt and row["status"] in FINISHED
+                discard_superseded(self.paths, {key.trial_id} & self.done(), self._artifacts)
                 clear(self.paths, key, keep_log=not done)
                 continue
             if not self.paths.trial_json(*key).exists():
@@ -226,4 +231,5 @@ class Store:
             found = self._batches.read(strays)
             self._attempts.add({entry: as_attempt(table, entry.attempt, reason) for entry, table in found.items()})
             self._batches.drop(strays)
+            self._artifacts.drop(strays)
             self.recovered += [f"trial {key.trial_id}, attempt {key.attempt}: {reason}" for key in sorted(strays)]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ablate.errors import Problem, StoreError
 from ablate.record.disk import store_io
 from ablate.record.journal import HAS_CONTENT, HAS_ORDER, Journal
-from ablate.record.schema import as_level, attempts_schema, audits_schema, batches_schema
+from ablate.record.schema import artifacts_schema, as_level, attempts_schema, audits_schema, batches_schema
 
 
 def batches_table(end: Mapping[str, Any], journal: Journal, factors: Mapping[str, Any]) -> Any:
@@ -44,15 +44,27 @@ def audits_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any])
     Raises:
         StoreError: if a line is damaged or does not fit the schema.
     """
-    schema = audits_schema(factors)
+    return _lines_table(end, path, audits_schema(factors), factors)
+
+
+def artifacts_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any]) -> Any:
+    """Return the rows of ``artifacts`` that an attempt wrote, leaving out a line that was never acknowledged.
+
+    Raises:
+        StoreError: if a line is damaged or does not fit the schema.
+    """
+    return _lines_table(end, path, artifacts_schema(factors), factors)
+
+
+def _lines_table(end: Mapping[str, Any], path: Path, schema: Any, factors: Mapping[str, Any]) -> Any:
     if not path.exists():
         return schema.empty_table()
     with store_io(path):
         whole = path.read_bytes().split(b"\n")[:-1]
     try:
-        audits = [json.loads(line) for line in whole]
+        lines = [json.loads(line) for line in whole]
         columns = {
-            field.name: pa.array([audit.get(field.name) for audit in audits], field.type)
+            field.name: pa.array([line.get(field.name) for line in lines], field.type)
             for field in schema
             if field.name not in ("trial_id", "arm", "block", "attempt") and not field.name.startswith("factor.")
         }
@@ -60,8 +72,8 @@ def audits_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any])
         raise StoreError(
             Problem(str(path), f"is damaged ({error})", advice="delete it: the trial runs again")
         ) from error
-    columns["attempt"] = pa.repeat(pa.scalar(end["attempt"], pa.int64()), len(audits))
-    return _table(end, columns, schema, factors, len(audits))
+    columns["attempt"] = pa.repeat(pa.scalar(end["attempt"], pa.int64()), len(lines))
+    return _table(end, columns, schema, factors, len(lines))
 
 
 def _table(end: Mapping[str, Any], columns: dict[str, Any], schema: Any, factors: Mapping[str, Any], rows: int) -> Any:
