@@ -158,6 +158,25 @@ def report(
 
 
 @app.command()
+def export(
+    run: Run,
+    to: Annotated[str, typer.Option("--to", help="csv, or wandb: an offline run for each trial.")] = "csv",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A new folder. [default: STUDY-csv or STUDY-wandb, here]")
+    ] = None,
+) -> None:
+    """Write a run's data for other tools, every bit of it, and read it back before saying so."""
+    from ablate.record.reader import Run as OpenRun
+    from analysis.export import export as export_run
+
+    opened = OpenRun(run)
+    folder = output or Path(f"{opened.grid.study}-{to}")
+    rows = export_run(opened, to, folder)
+    counts = ", ".join(f"{count:,} {name}" for name, count in rows.items())
+    _say(f"wrote {folder}: rows {counts}; read back, equal bit for bit")
+
+
+@app.command()
 def check(run: Run, as_json: Json = False) -> None:
     """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
     from dataclasses import asdict

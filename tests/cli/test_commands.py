@@ -11,7 +11,7 @@ import pytest
 from ablate.cli import app
 from tests.conftest import ABLATE
 
-COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "check")
+COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "export", "check")
 SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--from", "--measure", "--json"},
@@ -20,6 +20,7 @@ SURFACE = {
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
     "report": {"run", "--output"},
+    "export": {"run", "--to", "--output"},
     "check": {"run", "--json"},
 }
 HEAVY = ("torch", "ray", "scipy", "pandas")
