@@ -22,6 +22,17 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'ablate-study[kitti]'"
 
 
+def existing(file: Path) -> Path:
+    """Return ``file``.
+
+    Raises:
+        BadInput: if there is none.
+    """
+    if not file.is_file():
+        raise BadInput(Problem(str(file), "no such file", "a file that hickle wrote"))
+    return file
+
+
 @contextmanager
 def value(file: Path) -> Iterator[h5py.Dataset | h5py.Group]:
     """Open ``file`` and yield what it holds.
@@ -33,8 +44,7 @@ def value(file: Path) -> Iterator[h5py.Dataset | h5py.Group]:
         import h5py
     except ImportError as error:
         raise BadInput(Problem("h5py", "isn't installed; it reads .hkl files", advice=INSTALL)) from error
-    if not file.is_file():
-        raise BadInput(Problem(str(file), "no such file", "a file that hickle wrote"))
+    existing(file)
     try:
         with h5py.File(file, "r") as content:
             found = content.get("data", content.get("data_0"))

@@ -33,18 +33,7 @@ def film(path: str, width: int, height: int) -> Film:
             are smaller than width x height.
     """
     folder = user_folder(path, "the folder of X_train.hkl, sources_train.hkl, X_val.hkl and sources_val.hkl")
-    shots: list[Shot] = []
-    offset = 0
-    for split in SPLITS:
-        frames, sources = _frames(folder, split), hickle.texts(folder / f"sources_{split}.hkl")
-        if frames != len(sources):
-            where = str(folder / f"sources_{split}.hkl")
-            raise BadInput(
-                Problem(where, f"names the source of {len(sources)} frames", f"{frames}, as in X_{split}.hkl")
-            )
-        edges = [0, *(n for n in range(1, frames) if sources[n] != sources[n - 1]), frames]
-        shots += [Shot(f"{sources[a]}@{a}", offset + a, offset + b, split == "val") for a, b in pairwise(edges)]
-        offset += frames
+    files = [hickle.existing(folder / f"{kind}_{split}.hkl") for split in SPLITS for kind in ("X", "sources")]
 
     def read() -> Iterator[Frame]:
         for split in SPLITS:
@@ -54,9 +43,25 @@ def film(path: str, width: int, height: int) -> Film:
                     for frame in frames[start : start + AT_ONCE]:
                         yield shrink(frame, width, height, file)
 
-    files = [folder / f"X_{split}.hkl" for split in SPLITS]
     key = hashlib.sha256(f"v1\n{stamp(files, folder)}".encode()).hexdigest()[:16]
+    bounds = cache.cached(f"kitti-{key}-shots", lambda: _bounds(folder))
+    shots = [Shot(f"{SPLITS[split]}@{start}", int(start), int(stop), bool(split)) for split, start, stop in bounds]
     return Film(cache.cached_stream(f"kitti-{width}x{height}-{key}", read), tuple(shots))
+
+
+def _bounds(folder: Path) -> cache.Array:
+    """Return, int64 (shots, 3): the split's number, and the first frame and the frame after the last in the film."""
+    bounds: list[tuple[int, int, int]] = []
+    offset = 0
+    for number, split in enumerate(SPLITS):
+        frames, sources = _frames(folder, split), hickle.texts(folder / f"sources_{split}.hkl")
+        if frames != len(sources):
+            where, found = str(folder / f"sources_{split}.hkl"), f"names the source of {len(sources)} frames"
+            raise BadInput(Problem(where, found, f"{frames}, as in X_{split}.hkl"))
+        edges = [0, *(n for n in range(1, frames) if sources[n] != sources[n - 1]), frames]
+        bounds += [(number, offset + a, offset + b) for a, b in pairwise(edges)]
+        offset += frames
+    return np.array(bounds, dtype=np.int64)
 
 
 def _frames(folder: Path, split: str) -> int:

@@ -44,3 +44,19 @@ def test_a_path_is_expanded(monkeypatch, tmp_path):
     assert user_folder("$HOME/${FILMS}", "films") == tmp_path / "films"
     with pytest.raises(BadInput, match=r"\$UNSET/films: no such folder\n    allowed: films"):
         user_folder("$UNSET/films", "films")
+
+
+@pytest.mark.parametrize(
+    ("thing", "settings", "message"),
+    [
+        ("autoencoder:Autoencoder", "{data: mnist-idx, path: none}", "none: no such folder"),
+        ("prednet:PredNet", "{source: folder, path: none}", "none: no such folder"),
+        ("prednet:PredNet", "{source: foldr}", "did you mean 'folder'? allowed: clips, photographs, folder or kitti"),
+    ],
+)
+def test_bad_data_stop_a_launch_before_any_trial(place, thing, settings, message):
+    grid = place.grid("arms: {one: {}}\n", trainable=f"trainables.{thing}", settings=settings)
+    done = place.ablate("launch", "--local", grid)
+    assert done.code == 2
+    assert message in done.words
+    assert not list(place.folder.glob("runs/doubles/journal/*")) + list(place.folder.glob("runs/doubles/batches/*"))
