@@ -42,7 +42,7 @@ class ContrastPlan(Frozen):
     """What one contrast can show.
 
     Attributes:
-        label: its name, ``other - reference``.
+        label: its name, ``other against reference``.
         pairs: number of blocks that both sides have.
         cells: number of cells that are paired within each block; its outcome on each side is their mean.
         in_family: it is one of the tests that Holm's adjustment counts; contrasts with a control are not.

@@ -41,7 +41,7 @@ def _arms(arms: tuple[ArmPlan, ...]) -> Table:
 
 
 def _contrasts(contrasts: tuple[ContrastPlan, ...]) -> Table:
-    table = new_table("contrast (other - reference)", "blocks", "cells", "smallest p", "after Holm", right=(1, 2, 3, 4))
+    table = new_table("contrast", "blocks", "cells", "smallest p", "after Holm", right=(1, 2, 3, 4))
     for contrast in contrasts:
         adjusted = f"{contrast.smallest_adjusted_p:.2g}" if contrast.in_family else "control"
         row = (contrast.label, str(contrast.pairs), str(contrast.cells), f"{contrast.smallest_p:.2g}", adjusted)

@@ -91,9 +91,9 @@ class Contrast(Frozen):
 
     @property
     def label(self) -> str:
-        """Name the gap as a reader would write it: ``other - reference``."""
+        """Name the comparison, ``other against reference``; its gap is the other's outcome less the reference's."""
         reference, other = self.arms or self.levels or ("", "")
-        text = f"{level_text(other)} - {level_text(reference)}"
+        text = f"{level_text(other)} against {level_text(reference)}"
         if self.factor is not None:
             together = f" (with {', '.join(self.along)})" if self.along else ""
             text = f"{self.factor}{together}: {text}"

@@ -57,7 +57,7 @@ def draw_paired_gaps(points: Sequence[GapPoints], unit: Unit, outcome: str, popu
 
 
 def _row(one: GapPoints) -> str:
-    name = one.label if len(one.label) <= 30 else one.label.replace(" - ", " -\n", 1)
+    name = one.label if len(one.label) <= 30 else one.label.replace(" against ", " against\n", 1)
     return f"{name}\n({f'{one.control} control, ' if one.control else ''}n = {len(one.values)})"
 
 

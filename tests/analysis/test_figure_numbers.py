@@ -106,7 +106,7 @@ def test_gap_points_average_to_the_gap_and_carry_the_margin(run):
     unit, points = gap_points(report.contrasts, run.grid.margin)
     assert unit == "percent"
     own, control = points
-    assert (own.label, own.control, control.control) == ("changed - plain", None, "A/A")
+    assert (own.label, own.control, control.control) == ("changed against plain", None, "A/A")
     assert own.gap == pytest.approx(report.contrasts[0].effect.relative, rel=1e-12)
     assert own.margin == pytest.approx(0.05)
     assert len(own.values) == 6
@@ -163,10 +163,10 @@ def test_growth_is_finite_where_losses_are_huge_zero_or_not_finite():
 
 def test_curves_count_pairs_that_part_and_pairs_that_do_not(run):
     curves = {curve.label: curve for curve in growth_curves(run)}
-    assert (curves["changed - plain"].pairs, curves["changed - plain"].equal) == (6, 0)
-    assert (curves["plain-again - plain"].pairs, curves["plain-again - plain"].equal) == (0, 2)
-    assert len(curves["plain-again - plain"].batches) == 0
-    own = curves["changed - plain"]
+    assert (curves["changed against plain"].pairs, curves["changed against plain"].equal) == (6, 0)
+    assert (curves["plain-again against plain"].pairs, curves["plain-again against plain"].equal) == (0, 2)
+    assert len(curves["plain-again against plain"].batches) == 0
+    own = curves["changed against plain"]
     assert np.all(own.low <= own.middle)
     assert np.all(own.middle <= own.high)
     assert own.middle[0] == pytest.approx(np.median([1 - 1 / (1.1 + 0.01 * block) for block in range(6)]))
@@ -178,4 +178,4 @@ def test_a_factors_contrast_grows_too(tmp_path):
         tmp_path / "run", spec, lambda t: Told(block_losses(t.block) * generator(t.factors["lr"]).uniform(1, 2))
     )
     (curve,) = growth_curves(run)
-    assert (curve.label, curve.pairs) == ("lr: 0.2 - 0.1", 6)
+    assert (curve.label, curve.pairs) == ("lr: 0.2 against 0.1", 6)

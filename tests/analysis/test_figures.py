@@ -60,7 +60,8 @@ def test_captions_name_trials_that_ended_early_and_pairs_that_never_part(tmp_pat
     assert "1 trial without an outcome left out." in here.outcomes().caption
     growth = here.divergence_growth().caption
     assert growth == (
-        "Equal in every batch, bit for bit: arm-1-of-many - arm-0-of-many; arm-2-of-many - arm-0-of-many. " + SPEAKS
+        "Equal in every batch, bit for bit: arm-1-of-many against arm-0-of-many; arm-2-of-many against arm-0-of-many. "
+        + SPEAKS
     )
 
 

@@ -108,7 +108,7 @@ def test_the_first_screen_is_question_headline_and_evidence(written):
     assert "Does the machinery tell right from wrong?" in first
     assert "BUG a fault was seen at work during training" in first
     assert "This tensor was overwritten between forward and backward: target of MseLossBackward0" in first
-    assert "What this rests on (<b>bad</b> - plain, the worst of 2 comparisons)" in first
+    assert "What this rests on (<b>bad</b> against plain, the worst of 2 comparisons)" in first
     assert "saved tensors arm <b>bad</b>: overwritten in 24 of 24 watched batches" in first
     assert len(first) < 2500
 

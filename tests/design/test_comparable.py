@@ -45,14 +45,17 @@ def test_what_is_zipped_changes_along(load):
     assert pairs(grid) == [
         ("default", {"lr": lr, "width": 16, "height": 12}, {"lr": lr, "width": 24, "height": 18}) for lr in (1, 2)
     ]
-    assert grid.contrasts[0].label == "width (with height): 24 - 16"
+    assert grid.contrasts[0].label == "width (with height): 24 against 16"
 
 
 def test_by_default_each_comparison_that_can_be_made_is_made_once(load):
     labels = [contrast.label for contrast in load(FRAMES).contrasts]
-    # height 18 - 12 could mean two things, since two widths have height 12
-    assert labels == ["lr: 2 - 1", "width (with height): 24 - 16", "width (with height): 32 - 16"]
-    assert [contrast.label for contrast in load(OPTIMISERS).contrasts] == ["momentum: 0.9 - 0.5", "beta: 0.99 - 0.9"]
+    # height 18 against 12 could mean two things, since two widths have height 12
+    assert labels == ["lr: 2 against 1", "width (with height): 24 against 16", "width (with height): 32 against 16"]
+    assert [contrast.label for contrast in load(OPTIMISERS).contrasts] == [
+        "momentum: 0.9 against 0.5",
+        "beta: 0.99 against 0.9",
+    ]
     assert len(load("factors: {zip: {x: [1, 2], y: [3, 4]}}\n").contrasts) == 1
 
 
@@ -71,19 +74,19 @@ PIN = "pin a factor that only one side has, or that differs too, with `where`"
 @pytest.mark.parametrize(
     ("contrasts", "message"),
     [
-        ("[{factor: opt, levels: [sgd, adam]}]", f"6: contrasts[0]: opt: adam - sgd {NONE}\n    {PIN}"),
+        ("[{factor: opt, levels: [sgd, adam]}]", f"6: contrasts[0]: opt: adam against sgd {NONE}\n    {PIN}"),
         (
             "[{factor: opt, levels: [sgd, adam], where: {momentum: 0.9}}]",
-            f"6: contrasts[0]: opt: adam - sgd where momentum=0.9 {NONE}\n    {PIN}",
+            f"6: contrasts[0]: opt: adam against sgd where momentum=0.9 {NONE}\n    {PIN}",
         ),
         (
             "[{factor: height, levels: [12, 18]}]",
-            "6: contrasts[0]: height (with width): 18 - 12 cannot choose between two cells of one side: arm default, "
-            "lr=1, width=16, height=12; arm default, lr=1, width=32, height=12\n    choose one with `where`",
+            "6: contrasts[0]: height (with width): 18 against 12 cannot choose between two cells of one side: "
+            "arm default, lr=1, width=16, height=12; arm default, lr=1, width=32, height=12\n    choose one with `where`",
         ),
         (
             "[{factor: width, levels: [16, 24]}, {factor: height, levels: [12, 18], where: {width: 16}}]",
-            f"6: contrasts[1]: height (with width): 18 - 12 where width=16 {NONE}\n    {PIN}",
+            f"6: contrasts[1]: height (with width): 18 against 12 where width=16 {NONE}\n    {PIN}",
         ),
     ],
 )

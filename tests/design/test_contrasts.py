@@ -41,9 +41,9 @@ def test_levels_are_those_of_the_factor(load):
 @pytest.mark.parametrize(
     ("contrast", "label"),
     [
-        (Contrast(arms=("a", "b")), "b - a"),
-        (Contrast(factor="flag", levels=(False, True)), "flag: true - false"),
-        (Contrast(arms=("a", "b"), where={"x": 1.0, "flag": True}), "b - a where x=1.0, flag=true"),
+        (Contrast(arms=("a", "b")), "b against a"),
+        (Contrast(factor="flag", levels=(False, True)), "flag: true against false"),
+        (Contrast(arms=("a", "b"), where={"x": 1.0, "flag": True}), "b against a where x=1.0, flag=true"),
     ],
 )
 def test_label(contrast, label):

@@ -95,11 +95,11 @@ def test_what_only_adds_is_no_difference(changed, replacements):
         ("margin: 0.01", "margin: 0.01\noutcome: {last: 20}", ["outcome.last: 50 -> 20"]),
         ("margin: 0.01", "margin: 0.01\noutcome: {evaluate: acc}", ["outcome.evaluate: null -> acc"]),
         ("margin: 0.01", "margin: 0.01\nguard: {first: 9}", ["guard.first: 3 -> 9"]),
-        ("{arms: [fast, slow]}, ", "", ["contrasts: slow - fast: removed"]),
+        ("{arms: [fast, slow]}, ", "", ["contrasts: slow against fast: removed"]),
         (
             "slow]}",
             "slow]}, {factor: clip, levels: [a, b]}",
-            ["contrasts: clip: b - a: added, between what the store already holds"],
+            ["contrasts: clip: b against a: added, between what the store already holds"],
         ),
     ],
 )

@@ -90,7 +90,7 @@ def test_from_a_run_and_without_torch_or_ray(place):
     assert found["time"]["source"] == f"as in {Path('runs') / 'doubles'}"
     assert found["time"]["longest_trial_s"] > 6 * 0.05
     (power,) = found["power"]
-    assert (power["label"], power["blocks"], power["seen_blocks"]) == ("slow - plain", 8, 3)
+    assert (power["label"], power["blocks"], power["seen_blocks"]) == ("slow against plain", 8, 3)
     assert power["note"] == "the run has no spread to plan with: every block has one gap"
     assert loaded_by(place, "plan", "grid.yaml", "--measure").isdisjoint({"torch", "ray", "scipy"})
 
