@@ -1,5 +1,6 @@
-# install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest
-.PHONY: install demo test test-slow lint wheel-test clean
+# install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest;
+# gpu: tests marked gpu and the paper's question on CPU and GPU, for a machine with both (results/gpu_gap)
+.PHONY: install demo gpu test test-slow lint wheel-test clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,6 +17,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 
 demo: install
 	$(BIN)/ablate launch configs/retracted_gap.yaml
+
+# Without a network: make gpu GPU_PYTHON=python3, an interpreter that has torch with CUDA and the dependencies but Ray.
+GPU_PYTHON ?= $(BIN)/python
+gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),install)
+	PYTHONPATH=. $(GPU_PYTHON) benchmarks/gpu_gap.py
 
 test: install lint
 	$(BIN)/python -m pytest

@@ -204,6 +204,42 @@ def test_a_server_that_cannot_start_says_what_it_printed(tmp_path: Path, monkeyp
     assert "Check that torch imports" in str(caught.value)
 
 
+def test_a_server_that_started_cudas_driver_refuses_to_fork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting GPUs is enough: it opens the driver's memory device, whatever torch knows of it."""
+    (tmp_path / "0").symlink_to("/dev/null")
+    (tmp_path / "7").symlink_to("/dev/nvidiactl")  # NVML alone: harmless
+    assert not server._driver_open(tmp_path)
+    (tmp_path / "8").symlink_to("/dev/nvidia-uvm")
+    assert server._driver_open(tmp_path)
+    assert not server._driver_open(tmp_path / "no /proc here")
+    monkeypatch.setattr(server, "_driver_open", lambda: True)
+    monkeypatch.setattr(server, "Path", lambda _: tmp_path / "no /proc here")
+    assert server.unfit_to_fork() == "the fork server holds a CUDA context; something touched the GPU at import"
+
+
+TOUCHING = """
+import sys
+called = []
+touches = {"is_available", "device_count", "init", "_lazy_init", "get_device_properties", "current_device"}
+def profile(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_filename.endswith("torch/cuda/__init__.py") and code.co_name in touches:
+        called.append(f"{code.co_name} from {frame.f_back.f_code.co_filename}:{frame.f_back.f_lineno}")
+sys.setprofile(profile)
+from ablate.trial import server
+server.preload()
+sys.setprofile(None)
+print("\\n".join(called))
+"""
+
+
+def test_preloading_asks_cuda_nothing() -> None:
+    """Not even how many GPUs there are: that starts the driver, and a GPU arm's fork would be broken."""
+    environment = process_environment(Numerics(device="cuda"), os.environ)
+    done = subprocess.run([sys.executable, "-c", TOUCHING], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
 AFTER_PRELOAD = """
 import sys
 from ablate.trial import server
