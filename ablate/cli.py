@@ -97,7 +97,8 @@ def launch(
     as_json: Json = False,
 ) -> None:
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
-    from ablate.errors import Problem, TrialsFailed
+    from ablate.errors import TrialsFailed
+    from ablate.launch.failures import problems
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
 
@@ -106,30 +107,29 @@ def launch(
     launcher = new_launcher(local, address, offer or ())
     launched = run_study(study, launcher, root, _console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
+    typer.echo(f"stored in {root}; to print this again: ablate gap {shlex.quote(str(root))}", err=True)
     if launched.failed:
         alone = shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
-        raise TrialsFailed(
-            *(
-                Problem(f"{end.kind} failure", end.error, advice=f"Run it alone: {alone} {end.trial_id}")
-                for end in launched.failed[:3]
-            ),
-            Problem(
-                str(root), f"{len(launched.failed)} of {launched.ran} trials failed", advice="Launch again to retry."
-            ),
-        )
+        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone))
 
 
 @app.command()
 def trial(
     grid: Grid,
-    trial_id: Annotated[str, typer.Argument(help="The trial's id, from `ablate plan --json`.", show_default=False)],
+    trial_id: Annotated[
+        str, typer.Argument(help="ARM/BLOCK, or the trial's id from `ablate plan --json`.", show_default=False)
+    ],
     runs: Runs = Path("runs"),
 ) -> None:
     """Run one trial in this process, without Ray: to see its output, or to debug it."""
     from ablate.launch.alone import run_alone
+    from ablate.record.reader import Run as OpenRun
 
     root = run_alone(grid, trial_id, runs)
-    _say(f"recorded in {root}")
+    losses = OpenRun(root).batches(["loss"])["loss"].to_pylist()
+    _say(
+        f"{len(losses)} batches, loss {losses[0]:.6g} at the first, {losses[-1]:.6g} at the last", f"recorded in {root}"
+    )
 
 
 @app.command()
@@ -157,6 +157,46 @@ def report(
     _say(f"wrote {page}")
 
 
+@app.command("import")
+def import_run(
+    path: Annotated[
+        Path, typer.Argument(help="A CSV of losses, or a Ray Tune experiment's folder.", show_default=False)
+    ],
+    study: Annotated[str, typer.Option("--study", help="Name of the new study.", show_default=False)],
+    arm: Annotated[
+        str | None, typer.Option("--arm", metavar="NAME", help="Column or parameter that is compared. [default: arm]")
+    ] = None,
+    block: Annotated[
+        str | None, typer.Option("--block", metavar="NAME", help="The seed's. [default: block, else seed]")
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="NAME", help="The batch's. [default: batch_index, else step, ...]")
+    ] = None,
+    loss: Annotated[str | None, typer.Option("--loss", metavar="NAME", help="The loss's. [default: loss]")] = None,
+    factor: Annotated[
+        list[str] | None,
+        typer.Option("--factor", metavar="NAME", help="A further column that varies; repeatable."),
+    ] = None,
+    reference: Annotated[
+        str | None, typer.Option(metavar="ARM", help="What the others are compared with. [default: the first]")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", min=1, help="Batches that the outcome averages.")] = 50,
+    question: Annotated[str, typer.Option("--question", help="What the study asks.")] = "Do the arms train alike?",
+    runs: Runs = Path("runs"),
+) -> None:
+    """Make a study of runs that ablate did not launch, so that `gap` and `report` read them."""
+    from ablate.record.foreign.bring_in import bring_in
+    from ablate.record.foreign.trial import Names
+
+    names = Names(arm, block, step, loss, tuple(factor or ()))
+    command = shlex.join(["ablate", *sys.argv[1:]])
+    found = bring_in(path, study, runs, names, question, reference, last, command)
+    _say(f"wrote {found.root}: {found.trials} trials, {found.rows} batches")
+    if found.ended_early:
+        _say(f"{found.ended_early} trials end before the longest one and have no outcome")
+    _say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
+
+
 @app.command()
 def export(
     run: Run,
@@ -182,6 +222,7 @@ def check(run: Run, as_json: Json = False) -> None:
     from dataclasses import asdict
 
     from ablate.errors import Problem, StoreError
+    from ablate.record.check import CODES
     from ablate.record.check import check as check_run
     from ablate.record.reader import Run as OpenRun
 
@@ -190,7 +231,8 @@ def check(run: Run, as_json: Json = False) -> None:
     if as_json:
         _show([asdict(finding) for finding in findings], True, None)
     else:
-        _say(*map(str, findings), f"{len(errors)} errors, {len(findings) - len(errors)} notes")
+        summary = f"{len(errors)} errors, {len(findings) - len(errors)} notes"
+        _say(*map(str, findings), f"{summary}; looked for: {', '.join(CODES.values())}")
     if errors:
         raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
 
@@ -325,6 +367,8 @@ def _reader_may_leave() -> Iterator[None]:
         os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered goes there at exit
 
 
+KEPT = "finished trials are kept, the others begin again or at their checkpoint: launch again to resume"
+
 USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 """click's UsageError, wherever this release of typer keeps click."""
 
@@ -355,10 +399,10 @@ def exit_code(error: BaseException) -> int:
         typer.echo(f"error: {error}", err=True)
         return error.exit_code
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        typer.echo("interrupted; what was recorded is kept, launch again to resume", err=True)
+        typer.echo(f"interrupted; {KEPT}", err=True)
         return 130
     if type(error).__name__ == "Terminated":
-        typer.echo("terminated; what was recorded is kept, launch again to resume", err=True)
+        typer.echo(f"terminated; {KEPT}", err=True)
         return 143
     import traceback
 

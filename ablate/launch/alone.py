@@ -36,6 +36,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
     environment = process_environment(spec.numerics, os.environ)
     os.environ.clear()
     os.environ.update(environment)
+    trial_id = spec.trial_id
     root = runs / f"{study.grid.study}.{trial_id}"
     if (root / "spec.json").exists():
         shutil.rmtree(root)
@@ -55,7 +56,14 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
 
 
 def _find(study: Study, trial_id: str) -> TrialSpec:
+    """Return the trial of that id, or the one of that ``arm/block`` if there is just one."""
     by_id = {spec.trial_id: spec for spec in study.specs}
+    named = [spec for spec in study.specs if f"{spec.arm}/{spec.block}" == trial_id]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        several = "; ".join(f"{spec.trial_id} ({_levels(spec)})" for spec in named)
+        raise BadInput(Problem(f"{study.path}: {trial_id}", f"has {len(named)} trials, one for each level", several))
     if trial_id in by_id:
         return by_id[trial_id]
     raise BadInput(
@@ -63,6 +71,10 @@ def _find(study: Study, trial_id: str) -> TrialSpec:
             where=f"{study.path}: trial {trial_id!r}",
             found=f"is none of the grid's {len(by_id)} trials",
             nearest=nearest(trial_id, by_id),
-            advice=f"List them: ablate plan {study.path} --json",
+            advice=f"Name it as ARM/BLOCK, or list the ids: ablate plan {study.path} --json",
         )
     )
+
+
+def _levels(spec: TrialSpec) -> str:
+    return ", ".join(f"{name}={level}" for name, level in spec.factors.items())

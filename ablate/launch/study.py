@@ -18,7 +18,7 @@ from rich.console import Console
 
 from ablate.design.cross import trials
 from ablate.design.factors import written_levels
-from ablate.design.grid import GridSpec, load_grid
+from ablate.design.grid import GridSpec, Outcome, load_grid
 from ablate.design.plan import plan
 from ablate.design.resolve import check_settings, find_trainable
 from ablate.design.shadow import check_not_shadowed
@@ -27,6 +27,7 @@ from ablate.design.yaml_source import Loc, dotted, read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.local import Finished, LocalLauncher
+from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
 from ablate.launch.ray_launcher import RayLauncher
@@ -116,7 +117,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
             pending = [spec for spec in study.specs if spec.trial_id not in done]
             if not pending:
                 return Launched(root, (), 0, len(done))
-            display.stage(f"checking data and making initial weights for {len(pending)} trials")
+            display.stage(f"checking data, making initial weights for {len(pending)} trials, starting the launcher")
             preparation = Preparation(pending, store.paths.initial, study.search)
             try:
                 launcher.start()  # Ray takes seconds to start, and so do imports and weights: side by side
@@ -125,10 +126,12 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
                 preparation.cancel()
             _same_code(store, prepared, allow_mixed_code)
             tasks = [make_task(study, store, spec, prepared) for spec in pending]
-            ended = _Ended(store, tasks, len(study.specs), display)
+            ended = _Ended(store, study.grid.outcome, tasks, len(study.specs), display)
             try:
                 launcher.run(tasks, ended)
-            except KeyboardInterrupt:
+            except StoreError:
+                raise  # nothing more can be written; what was acknowledged is safe in the journal
+            except BaseException:
                 launcher.close()  # its trials end with it, so that what they acknowledged can be set aside
                 ended.interrupt()
                 raise
@@ -141,9 +144,12 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
 class _Ended:
     """Takes in each attempt that ended, and knows how far the launch is."""
 
-    def __init__(self, store: Store, tasks: Sequence[TrialTask], trials_in_all: int, display: Display) -> None:
+    def __init__(
+        self, store: Store, outcome: Outcome, tasks: Sequence[TrialTask], trials_in_all: int, display: Display
+    ) -> None:
         self.failed: list[TrialEnd] = []
         self._store = store
+        self._outcome: Outcome | None = outcome
         self._open = {task.spec.trial_id: task for task in tasks}
         self._done = trials_in_all - len(tasks)
         self._trials = trials_in_all
@@ -156,6 +162,9 @@ class _Ended:
         spec = task.spec
         if end.kind == "store":
             raise StoreError(Problem(str(self._store.paths.root), end.error))
+        if end.status == "done" and self._outcome is not None:
+            outcome, self._outcome = self._outcome, None
+            check_recorded(outcome, self._store.paths, spec.trial_id, task.attempt)
         status = self._store.absorb(spec.trial_id, task.attempt)
         if status is None:
             status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
@@ -170,7 +179,9 @@ class _Ended:
     def interrupt(self) -> None:
         """Record that what still ran was interrupted; its rows are kept as an attempt."""
         for task in self._open.values():
-            if self._store.paths.rows(task.spec.trial_id, task.attempt).exists():
+            if self._store.paths.trial_json(task.spec.trial_id, task.attempt).exists():
+                self._store.absorb(task.spec.trial_id, task.attempt)
+            elif self._store.paths.rows(task.spec.trial_id, task.attempt).exists():
                 self._store.fail(task.spec, task.attempt, "interrupted", "the launch was interrupted")
 
     def state(self) -> State:
@@ -226,13 +237,14 @@ def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None
 
 
 @cache
-def _git(folder: Path) -> tuple[str, bool]:
+def _git(folder: Path) -> tuple[str, bool | None]:
     def run(*words: str) -> str:
         return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False).stdout
 
     with suppress(FileNotFoundError):  # no git on this machine
-        return run("rev-parse", "HEAD").strip(), bool(run("status", "--porcelain"))
-    return "", False
+        commit = run("rev-parse", "HEAD").strip()
+        return commit, bool(run("status", "--porcelain")) if commit else None
+    return "", None
 
 
 @contextmanager

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from ablate.design.extend import differences
-from ablate.design.spec import GridSpec
+from ablate.design.spec import GridSpec, Outcome
 from ablate.errors import BadInput, Problem
 from ablate.record.disk import store_io, write_aside
 from ablate.record.paths import StorePaths
@@ -47,9 +49,12 @@ def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFil
         return stored
     if not _holds_a_trial(paths):
         return _take_over(paths, grid, grid_bytes)
-    differing = differences(GridSpec.model_validate_json(stored.grid), grid)
+    before = GridSpec.model_validate_json(stored.grid)
+    differing = differences(before, grid)
+    if all(line.startswith("outcome") for line in differing) and not _was_recorded(paths, before.outcome):
+        differing = []  # a misspelt outcome was never seen, so another one is no second look
     if differing:
-        advice = "a store belongs to one grid, which may only grow: undo this, or launch into another folder"
+        advice = "a store belongs to one grid, which may only grow: undo this, rename the study, or pass --runs FOLDER"
         found = "this store belongs to a grid that differs:\n      " + "\n      ".join(differing)
         raise BadInput(Problem(str(paths.root), found, advice=advice))
     write_aside(paths.grid_yaml, grid_bytes)
@@ -59,6 +64,14 @@ def settle_spec(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFil
 def _take_over(paths: StorePaths, grid: GridSpec, grid_bytes: bytes) -> SpecFile:
     write_aside(paths.grid_yaml, grid_bytes)
     return write_spec(paths, grid, ())
+
+
+def _was_recorded(paths: StorePaths, outcome: Outcome) -> bool:
+    if outcome.evaluate is not None:
+        files, column = [paths.trials] if paths.trials.exists() else [], f"evaluate.{outcome.evaluate}"
+    else:
+        files, column = paths.parts(paths.batches), "loss" if outcome.metric == "loss" else f"metric.{outcome.metric}"
+    return any(column in pq.read_schema(file).names for file in files)
 
 
 def _holds_a_trial(paths: StorePaths) -> bool:

@@ -64,7 +64,9 @@ def test_ctrl_c_keeps_what_was_acknowledged(place, how):
     os.killpg(process.pid, signal.SIGINT)  # a terminal sends it to all in the foreground
     done = place.finish(process)
     assert done.code == 130
-    assert done.err.endswith("interrupted; what was recorded is kept, launch again to resume\n")
+    assert done.err.endswith(
+        "interrupted; finished trials are kept, the others begin again or at their checkpoint: launch again to resume\n"
+    )
     assert "Traceback" not in done.text
     assert done.seconds < 15
     nothing_runs(place)
@@ -78,7 +80,9 @@ def test_sigterm_keeps_what_was_acknowledged(place, how):
     process.terminate()
     done = place.finish(process)
     assert done.code == 143
-    assert done.err.endswith("terminated; what was recorded is kept, launch again to resume\n")
+    assert done.err.endswith(
+        "terminated; finished trials are kept, the others begin again or at their checkpoint: launch again to resume\n"
+    )
     assert "Traceback" not in done.text
     nothing_runs(place)
     complete(place, before, "--local")

@@ -279,7 +279,7 @@ def test_another_grid_is_refused_with_the_difference(root):
         opened.absorb(make_spec().trial_id, run_trial(opened, make_spec()))
     with pytest.raises(BadInput, match="this store belongs to a grid that differs:\n      batches: 4 -> 5\n") as caught:
         Store.open(root, make_grid(batches=5), b"other")
-    assert "or launch into another folder" in str(caught.value)
+    assert "rename the study, or pass --runs FOLDER" in str(caught.value)
     assert Run(root).paths.grid_yaml.read_bytes() == GIVEN
     Store.open(root, make_grid(), GIVEN).close()  # the lock was given back
 

@@ -1,0 +1,43 @@
+"""Failed trials in words: each distinct failure once, with how many trials had it and how to run one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ablate.errors import Problem
+from ablate.trial.task import TrialEnd
+
+SHOWN = 3
+"""How many distinct failures are shown; the rest is in the store's table of trials."""
+
+HINTS = {
+    "backward through the graph a second time": "Is the carry detached? It must hold no graph of the batch before.",
+    "modified by an inplace operation": "A tensor that backward needs was changed in place after forward.",
+}
+"""Causes that a message of torch's alone does not tell; text in the message -> hint."""
+
+
+def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str) -> list[Problem]:
+    """Describe the failed trials of a launch.
+
+    Args:
+        failed: how they ended.
+        ran: how many trials the launch ran.
+        root: the store.
+        alone: the command that runs one trial alone, without its id.
+    """
+    alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
+    for end in failed:
+        alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
+    listed = [_problem(ends, alone) for ends in list(alike.values())[:SHOWN]]
+    rest = f", in {len(alike)} ways" if len(alike) > SHOWN else ""
+    return [*listed, Problem(root, f"{len(failed)} of {ran} trials failed{rest}", advice="Launch again to retry.")]
+
+
+def _problem(ends: Sequence[TrialEnd], alone: str) -> Problem:
+    first = ends[0]
+    found = first.error
+    if len(ends) > 1:
+        found += f"\n    the same in {len(ends) - 1} more trial{'s' if len(ends) > 2 else ''}"
+    hint = next((hint for text, hint in HINTS.items() if text in first.error), "")
+    return Problem(f"{first.kind} failure", found, advice=f"{hint} Run it alone: {alone} {first.trial_id}".strip())
