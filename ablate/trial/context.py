@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from ablate.errors import Problem
 from ablate.trial.compiled import F, maybe_compiled
 from ablate.trial.draw import Draw
+from ablate.trial.gallery import Gallery
 from ablate.trial.numerics import DTYPES
-from ablate.trial.protocol import Batch
+from ablate.trial.protocol import Batch, Shown
 from ablate.trial.resume import Resume
 from ablate.trial.session import Session, TrainableError
 
@@ -34,6 +35,7 @@ class Context:
         self._resume = resume
         self._watch: contextlib.ExitStack | None = None
         self._indexed = False
+        self._gallery = Gallery(session)
         self.batches = session.spec.batches
         self.first_batch = resume.batches
         self.draw: Draw = session.draw
@@ -84,8 +86,22 @@ class Context:
         self.close()
         self._indexed = False
         self._session.record(value, metrics or {})
+        self._gallery.finish()
         if index + 1 < self.batches:
             self._begin().enter_context(self._session.drawing("train"))
+
+    def artifact(self, name: str, value: Shown | Callable[[], Shown]) -> None:
+        """Record something to look at, if the grid's plan names the batch in hand; call it before ``ctx.batch``.
+
+        Args:
+            name: lower-case letters, digits and _; once per batch.
+            value: ``Images``, ``Maps``, a tensor or a number; or a callable that returns one, which is called only
+                when it is wanted, without gradient, and leaves model and generators as they were.
+
+        Raises:
+            TrainableError: another name or value, or the same name twice.
+        """
+        self._gallery.show(name, value)
 
     def resume(self) -> Mapping[str, Any] | None:
         """Return what ``ctx.checkpoint`` saved in an earlier attempt, else None; call it right before the loop.

@@ -87,7 +87,7 @@ class CapturingContext:
         """Training began without ``initialise``: there is nothing to capture."""
         raise _Captured(None)
 
-    batch = data
+    batch = artifact = data
 
 
 def prepare(request: Request) -> Prepared:

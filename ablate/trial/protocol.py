@@ -38,6 +38,26 @@ class Batch:
     tensors: Mapping[str, Tensor]
 
 
+@dataclass(frozen=True)
+class Images:
+    """Pictures of inputs or outputs, an artifact: (N, C, H, W) with C 1 or 3, uint8 or floats in [0, 1]."""
+
+    values: Tensor | np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Sizes of something at every pixel, such as errors, an artifact: (N, 1, H, W), from 0 up.
+
+    ``ablate show`` draws them in colours on one scale for all arms.
+    """
+
+    values: Tensor | np.ndarray[Any, Any]
+
+
+Shown = Images | Maps | Tensor | np.ndarray[Any, Any] | float
+"""What an artifact may be. Images and maps are pictures for ``ablate show``; the others are only stored."""
+
 Loss = Callable[[nn.Module, Batch, Carry], tuple[Tensor, Carry]]
 
 
@@ -62,6 +82,10 @@ class Structured(Protocol):
     - ``state() -> dict`` and ``restore(state)``: what the trainable itself keeps between batches (a schedule's count),
       for checkpoints; model, optimisers and carries are saved anyway.
     - ``evaluate(model, place) -> dict[str, float]``: held-out outcomes after the last batch, without gradient.
+    - ``look(model, place) -> dict[str, Shown]``: what the model does with a few fixed, held-out inputs, the same in
+      every arm; called without gradient after the batches named under ``artifacts`` in the grid. Pictures have one N,
+      one column each in ``ablate show``, in the dict's order. The model's buffers and modes, and all generators, are
+      put back afterwards.
     """
 
     def prepare(self) -> str:

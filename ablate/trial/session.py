@@ -132,6 +132,15 @@ class Session:
             yield
         self._told[self.batch_index] = len(self._guard.findings)
 
+    @contextlib.contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Leave what happens inside out of the batch's duration."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._began += time.perf_counter() - began
+
     def drawing(self, where: str) -> contextlib.AbstractContextManager[None]:
         """Watch for draws that bypass the named streams in the batch in hand, if the plan covers it."""
         if not self.spec.guard.covers(self.batch_index):

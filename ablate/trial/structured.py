@@ -12,6 +12,7 @@ from torch import nn
 from ablate.errors import Problem
 from ablate.trial.compiled import maybe_compiled
 from ablate.trial.fingerprint import state
+from ablate.trial.gallery import Gallery
 from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
@@ -36,6 +37,8 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
     compute = {player.name: maybe_compiled(player.loss or trainable.loss, numerics) for player in players}
     carries: dict[str, Any] = {player.name: None for player in players}
     batches = iter(trainable.batches(session.draw))
+    gallery = Gallery(session)
+    look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
     resume.take_over()
     for _ in range(resume.batches):  # the data's position is reached by drawing, not by training
         next(batches)
@@ -64,6 +67,7 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
                 loss.backward()
                 if after_backward:
                     after_backward(model, player)
+                gallery.gradients(player)
                 player.optimiser.step()
                 if after_step:
                     after_step(model, player)
@@ -71,6 +75,7 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
         further = {f"loss_{player.name}": value for player, value in zip(players[1:], losses[1:], strict=False)}
         metrics = trainable.metrics(carries[players[0].name]) if hasattr(trainable, "metrics") else {}
         session.record(losses[0], metrics, further)
+        gallery.finish(look)
         resume.offer(lambda: _collect(trainable, model, players, carries))
     if not hasattr(trainable, "evaluate"):
         return {}

@@ -13,7 +13,7 @@ from torch import nn
 
 from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
-from ablate.trial.protocol import Batch, Carry, Player
+from ablate.trial.protocol import Batch, Carry, Images, Maps, Player
 
 
 class Line:
@@ -249,3 +249,67 @@ def function_random(config: dict[str, Any], ctx: Any) -> None:
     model = ctx.initialise(nn.Linear(3, 1))
     for _ in range(ctx.batches):
         ctx.batch(model(torch.rand(5, 3)).square().mean())
+
+
+class Shown(Line):
+    """Shows what it does, in a way that would disturb the training if nothing were put back."""
+
+    def __init__(self, *, lr: float = 0.1, show: str = "picture", die_at: int = -1) -> None:
+        super().__init__(lr=lr)
+        self.show, self.die_at = show, die_at
+
+    def build(self) -> nn.Module:
+        return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.2), nn.Linear(4, 1))
+
+    def players(self, model: nn.Module) -> list[Player]:
+        return [Player("all", dict(model.named_parameters()), torch.optim.SGD(model.parameters(), lr=self.lr))]
+
+    def batches(self, draw: Draw) -> Iterator[Batch]:
+        self.draw = draw
+        yield from super().batches(draw)
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Any, Carry]:
+        if self.die_at >= 0 and int(batch.index[0]) == self.die_at and "alive" not in os.environ:
+            raise ValueError("broken off")
+        return super().loss(model, batch, carry)
+
+    def look(self, model: Any, place: Any) -> Any:
+        x = place(torch.linspace(0, 1, 12).reshape(4, 3))
+        y = model(x)  # BatchNorm's statistics move, dropout draws
+        torch.rand(7)
+        np.random.rand()
+        self.draw("x").normal((3,))
+        self.draw("another").normal((3,))
+        model.eval()
+        picture = y.sigmoid().reshape(4, 1, 1, 1).expand(4, 1, 3, 3)
+        found = {
+            "picture": {"given": Images(np.zeros((4, 3, 3, 3), np.uint8)), "picture": Images(picture)},
+            "numbers": {"answer": y, "total": y.sum(), "errors": Maps(picture)},
+            "name": {"A-B": y},
+            "text": {"words": "hello"},
+            "shape": {"flat": Images(y)},
+            "channels": {"flat": Maps(torch.zeros(1, 3, 2, 2))},
+            "type": {"whole": Images(torch.zeros(1, 1, 2, 2, dtype=torch.int64))},
+            "list": [y],
+            "large": {"huge": np.zeros((5000, 1000)), "small": y},
+        }
+        if self.show == "train":
+            next(model.parameters()).add_(1.0)
+        return found.get(self.show, {})
+
+
+def function_shown(config: dict[str, Any], ctx: Any) -> None:
+    """The same as a function."""
+    model = ctx.initialise(nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Dropout(0.2), nn.Linear(4, 1)))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for k in range(ctx.batches):
+        data = ctx.data([k], x=ctx.draw("x").normal((5, 3)))
+        optimiser.zero_grad(set_to_none=True)
+        loss = model(data["x"]).square().mean()
+        loss.backward()
+        optimiser.step()
+        ctx.artifact("picture", lambda: Images(model(torch.ones(4, 3)).sigmoid().reshape(4, 1, 1, 1)))
+        ctx.artifact("batch", k)
+        if config.get("twice"):
+            ctx.artifact("batch", k)
+        ctx.batch(loss)
