@@ -22,7 +22,8 @@ from torch.nn import functional
 
 from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
-from ablate.trial.protocol import Batch, Carry, Place, Player
+from ablate.trial.protocol import Batch, Carry, Place, Player, Shown
+from ablate.trial.protocol import Images as Pictures
 from trainables import cifar10, mnist, mnist_idx
 from trainables.images import Images
 from trainables.settings import at_least, one_of, positive
@@ -30,6 +31,7 @@ from trainables.sources import check_path
 
 ON_DISK = ("mnist-idx", "cifar10")
 DATA = ("packaged", *ON_DISK)
+LOOKED_AT = 8
 
 
 class Autoencoder:
@@ -123,3 +125,10 @@ class Autoencoder:
         images = place(torch.from_numpy(self.images.floats(self.images.held_out)))
         with torch.no_grad():
             return {"held_out_loss": float(functional.mse_loss(model(images), images))}
+
+    def look(self, model: nn.Module, place: Place) -> dict[str, Shown]:
+        """Return the first held-out images and their reconstructions."""
+        images = torch.from_numpy(self.images.floats(self.images.held_out[:LOOKED_AT]))
+        shape = (-1, 3, 32, 32) if self.data == "cifar10" else (-1, 1, 28, 28)
+        reconstruction = model(place(images))
+        return {"input": Pictures(images.reshape(shape)), "reconstruction": Pictures(reconstruction.reshape(shape))}

@@ -29,8 +29,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ablate.trial.draw import Draw
-from ablate.trial.protocol import Batch, Carry, Place, Player
+from ablate.trial.protocol import Batch, Carry, Place, Player, Shown
 from trainables.film import Film
+from trainables.film_strip import film_strip, frames_looked_at
 from trainables.prednet_model import PredNetModel, State
 from trainables.settings import at_least, channel_list, halvable, one_of, positive
 from trainables.sources import Source
@@ -155,6 +156,19 @@ class PredNet:
                     loss, carry = self.loss(model, Batch(index, {"frames": frames}), carry)
                     losses.append(float(loss))
         return {"held_out_loss": float(np.mean(losses))}
+
+    def look(self, model: nn.Module, place: Place) -> dict[str, Shown]:
+        """Return the target, prediction and error of a few frames of the first held-out shot, from the zero state."""
+        film = self.film()
+        _, windows = next(film.held_out_windows(self.window))
+        shown = torch.from_numpy(film.pictures(windows[0][:, None]))
+        chosen = frames_looked_at(self.window)
+        predictions, state = [], model.start(1, place(shown[0]))
+        for frame in place(shown).unbind(0)[:-1]:
+            state, _ = model(frame, state)
+            predictions.append(state.prediction[0])
+        prediction = torch.cat(predictions)[chosen].float().cpu()
+        return film_strip(shown[1:, 0][chosen], prediction)
 
     def _resume(self, model: nn.Module, carry: Carry) -> State:
         layers = [carry[f"layer{number}"] for number in range(len(self.channels))]

@@ -26,8 +26,9 @@ from torch import Tensor, nn
 
 from ablate.errors import BadInput, Problem
 from ablate.trial.draw import Draw
-from ablate.trial.protocol import Batch, Carry, Place, Player
+from ablate.trial.protocol import Batch, Carry, Place, Player, Shown
 from trainables.film import Film
+from trainables.film_strip import film_strip, frames_looked_at
 from trainables.prednet_keras_model import PredNetKerasModel
 from trainables.settings import at_least, channel_list, halvable, one_of, positive
 from trainables.sources import Source
@@ -166,3 +167,16 @@ class PredNetKeras:
                     losses.append(float(loss))
                     squares.append(float(carry["pixel_mse"]))
         return {"held_out_loss": float(np.mean(losses)), "held_out_mse": float(np.mean(squares))}
+
+    def look(self, model: nn.Module, place: Place) -> dict[str, Shown]:
+        """Return the target, prediction and error of a few frames of the first held-out shot, from the zero state."""
+        film = self.film()
+        _, windows = next(film.held_out_windows(self.nt - 1))
+        shown = torch.from_numpy(film.pictures(windows[0][:, None]))
+        chosen = frames_looked_at(self.nt - 1)
+        predictions, state = [], model.start(1, place(shown[0]))
+        for frame in place(shown).unbind(0):
+            state, prediction = model(frame, state)
+            predictions.append(prediction)
+        prediction = torch.cat(predictions[1:])[chosen].float().cpu()
+        return film_strip(shown[1:, 0][chosen], prediction)
