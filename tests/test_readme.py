@@ -41,7 +41,7 @@ def run(*words: str, cwd: Path) -> str:
 
 def test_the_grid_file_is_valid_for_the_starters_trainable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_starter(tmp_path)
-    (grid,) = blocks("yaml")
+    grid, _ = blocks("yaml")
     (tmp_path / "grid.yaml").write_text(grid)
     monkeypatch.chdir(tmp_path)
     study = read_study(Path("grid.yaml"))

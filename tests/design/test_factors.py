@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -208,6 +211,16 @@ def test_whole_and_broken_numbers_of_two_members_become_one_kind(load):
 def test_members_that_overlap_are_trained_once(load):
     grid = load("factors: {union: [{x: [1, 2]}, {x: [2, 3]}, {}]}\n")
     assert [one for _, one in cells(grid)] == [{"x": 1}, {"x": 2}, {"x": 3}, {}]
+
+
+def test_the_example_of_the_readme(load):
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (factors,) = re.findall(r"```yaml\n(factors:.*?)```", readme, re.DOTALL)
+    where = "{factor: optimiser, levels: [sgd, adam], where: {nesterov: false, beta: 0.9}}"
+    grid = load(f"{factors}arms: {{float32: {{}}, bfloat16: {{precision: bfloat16}}}}\ncontrasts: [{where}]\n")
+    count = Counter((arm, levels["optimiser"]) for arm, levels in cells(grid))
+    # five frames of six are left, under three settings of sgd and two of adam
+    assert count == {("float32", "sgd"): 15, ("float32", "adam"): 10, ("bfloat16", "sgd"): 15}
 
 
 def ids(grid):
