@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ablate.design.spec import GridSpec, Margin
 from ablate.record.reader import Run
@@ -16,10 +17,13 @@ from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
 from analysis.guard_findings import AuditRow, Coverage, coverage
 from analysis.holm import holm
+from analysis.imported import imported_notes, imported_words
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
 from analysis.size import effect
+
+NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
 
 
 def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
@@ -51,12 +55,12 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         question=grid.question,
         outcome=_outcome_words(grid),
         margin=str(margin or grid.margin) + (" (post hoc)" if margin else "") if margin or grid.margin else None,
-        headline=first.verdict.sentence if first else "NOTHING TO COMPARE: the grid has one arm and no contrast.",
+        headline=first.verdict.sentence + imported_words(grid, first.verdict.cause) if first else NOTHING,
         worst=first.label if first else None,
         arms=tuple(summarise_arm(name, arm, trials, outcomes) for name, arm in grid.arms.items()),
         contrasts=contrasts,
         dropped=_dropped(paired),
-        notes=notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
+        notes=imported_notes(grid) + notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
     )
 
 
@@ -64,6 +68,8 @@ def _contrasts(
     run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
 ) -> tuple[ContrastReport, ...]:
     divergences, streams = _compare_batches(run, paired)
+    if run.grid.imported and run.grid.imported.rounded:
+        divergences = [replace(one, bitwise_equal=False) for one in divergences]
     audits = read_audits(run)
     family = [index for index, one in enumerate(paired) if one.control is None]
     effects = [effect(one.pairing, margin, len(family), seed) for one in paired]

@@ -26,7 +26,8 @@ def methods(grid: GridSpec, report: GapReport, seed: int = 0) -> list[str]:
 def _design(grid: GridSpec, report: GapReport) -> str:
     trials = planned_trials(grid)
     plain = [name for name, arm in grid.arms.items() if not arm.control]
-    said = f"{plural(len(trials), 'trial')} of {plural(grid.batches, 'batch')} each were planned: "
+    begun = f"imported from {grid.imported.kind}, {grid.imported.source}" if grid.imported else "planned"
+    said = f"{plural(len(trials), 'trial')} of {plural(grid.batches, 'batch')} each were {begun}: "
     said += f"{plural(len(plain), 'arm')} ({', '.join(plain)}) over {plural(len(grid.blocks), 'block')}"
     said += f" (seeds {_seeds(grid.blocks)})"
     if grid.factors:

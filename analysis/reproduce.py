@@ -11,6 +11,10 @@ from ablate.record.reader import Run
 
 def commands(run: Run, recorded: pa.Table) -> list[str]:
     """Return shell lines that repeat a run and its report; a line that begins with ``#`` says what they cannot do."""
+    study = shlex.quote(run.grid.study)
+    if run.grid.imported:
+        (imported,) = [line[2:] for line in grid_text(run).splitlines() if line.startswith("# ablate ")] or [""]
+        return [imported, f"ablate report {study}"]
     lines = []
     commits = sorted({(row["git_commit"] or "", bool(row["git_dirty"])) for row in recorded.to_pylist()})
     known = [commit for commit, _ in commits if commit]
@@ -20,7 +24,6 @@ def commands(run: Run, recorded: pa.Table) -> list[str]:
         lines.append(f"# trials ran at {len(known)} commits: {', '.join(known)}")
     if any(dirty for _, dirty in commits):
         lines.append("# the working tree had uncommitted changes, which this commit does not hold")
-    study = shlex.quote(run.grid.study)
     lines += ["ablate launch grid.yaml    # the grid file below", f"ablate check {study}", f"ablate report {study}"]
     return lines
 

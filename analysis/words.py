@@ -21,13 +21,13 @@ WORDS: dict[str, str] = {
     "trial": "one training run: one arm on one block.",
     "batch": "one step of training, counted from 0.",
     "outcome": "the one number per trial that arms are compared on.",
-    "contrast": "one comparison, written other - reference. Its gap is the other's outcome less the reference's.",
+    "contrast": "one comparison, other against reference. Its gap is the other's outcome less the reference's.",
     "margin": "the largest gap that would not matter, fixed before the launch.",
     "control": "an arm that repeats another: exactly (A/A: it must come out equal in every bit), or with initial "
     "weights moved by one ulp, the smallest step between two floating-point numbers (what rounding alone does).",
     "cause": "why the losses differ, from what was watched: CONFOUNDED, BUG, REDUCED PRECISION, ROUNDING, BITWISE "
     "EQUAL; UNKNOWN if that was not looked at.",
-    "size": "how large the gap is: DIFFERENT (Holm-adjusted p below .05), EQUIVALENT (within the margin, by two "
+    "size": "how large the gap is: DIFFERENT (Holm-adjusted p below 0.05), EQUIVALENT (within the margin, by two "
     "one-sided tests), both at once (DIFFERENT BUT NEGLIGIBLE), or UNDECIDED.",
 }
 

@@ -60,6 +60,25 @@ class Outcome(Frozen):
     evaluate: str | None = None
 
 
+class Imported(Frozen):
+    """Where the losses of a study come from that ablate did not run: nothing was hashed, watched or fixed beforehand.
+
+    Attributes:
+        source: the file or folder, as it was named.
+        kind: what that is, in words.
+        digits: the most significant digits that the text of a loss has there.
+    """
+
+    source: str
+    kind: str
+    digits: int
+
+    @property
+    def rounded(self) -> bool:
+        """Whether losses that differ could read the same: telling every float32 apart takes 9 digits."""
+        return self.digits < 9
+
+
 class Cell(Frozen):
     """One combination of levels, and the arms that are trained under it.
 
@@ -141,6 +160,7 @@ class GridSpec(Frozen):
         checkpoint: how often a trial saves what it needs to go on; may change between launches.
         artifacts: after which batches trials record what the model does; may change between launches.
         stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
+        imported: where the losses come from, for a study that ablate did not run; else None.
     """
 
     study: str
@@ -159,6 +179,7 @@ class GridSpec(Frozen):
     checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
     artifacts: ArtifactPlan = Field(default_factory=ArtifactPlan)
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
+    imported: Imported | None = None
 
 
 def level_text(level: Scalar) -> str:

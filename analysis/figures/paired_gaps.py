@@ -50,8 +50,8 @@ def draw_paired_gaps(points: Sequence[GapPoints], unit: Unit, outcome: str, popu
         beside.tick_params(length=0)
         if unit == "percent":
             axis.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=""))
-        axis.set_xlabel("gap, other - reference, in % of the reference's mean" if unit == "percent"
-                        else f"gap, other - reference, in units of the {outcome}")  # fmt: skip
+        axis.set_xlabel("gap (first less second), in % of the second's mean" if unit == "percent"
+                        else f"gap (first less second), in units of the {outcome}")  # fmt: skip
         axis.set_ylabel("")
     return Captioned(figure, "Gap of every block", _caption(points, unit, population))
 
@@ -69,8 +69,8 @@ def _words(one: GapPoints, unit: Unit) -> str:
 def _caption(points: Sequence[GapPoints], unit: Unit, population: str) -> str:
     if not points:
         return "No block has an outcome on both sides yet."
-    parts = [f"A dot is one block ({n_words([len(one.values) for one in points])}): the outcome of the arm named first "
-             "less that of the arm named second, which share initial weights and data."]  # fmt: skip
+    parts = [f"A dot is one block ({n_words([len(one.values) for one in points])}): the outcome of the side named "
+             "first less that of the one named second."]  # fmt: skip
     parts.append("Upright mark: mean; bar and brackets: 95 % interval over blocks, from 3 blocks on.")
     if any(one.margin is not None for one in points):
         parts.append("Shaded: the margin, within which a gap would not matter.")

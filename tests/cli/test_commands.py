@@ -11,7 +11,7 @@ import pytest
 from ablate.cli import app
 from tests.conftest import ABLATE
 
-COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "export", "check")
+COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "import", "export", "check")
 SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--from", "--measure", "--json"},
@@ -20,6 +20,19 @@ SURFACE = {
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
     "report": {"run", "--output"},
+    "import": {
+        "path",
+        "--study",
+        "--arm",
+        "--block",
+        "--step",
+        "--loss",
+        "--factor",
+        "--reference",
+        "--last",
+        "--question",
+        "--runs",
+    },
     "export": {"run", "--to", "--output"},
     "check": {"run", "--json"},
 }
