@@ -41,7 +41,13 @@ def export_csv(run: Run, folder: Path) -> dict[str, int]:
         BadInput: the folder is there already.
         StoreError: the disk is full or fails, or what was read back differs from what was written.
     """
-    tables = {"batches": run.batches(), "trials": run.trials(), "audits": run.audits(), "attempts": run.attempts()}
+    tables = {
+        "batches": run.batches(),
+        "trials": run.trials(),
+        "audits": run.audits(),
+        "artifacts": run.artifacts(),
+        "attempts": run.attempts(),
+    }
     with fresh_folder(folder) as aside:
         sidecar: dict[str, Any] = {
             "format": "ablate csv 1",
@@ -55,6 +61,7 @@ def export_csv(run: Run, folder: Path) -> dict[str, int]:
         for path in (run.paths.spec_json, run.paths.grid_yaml):
             if path.exists():
                 shutil.copyfile(path, aside / path.name)
+        _copy_artifacts(run.paths.artifact_files, aside / run.paths.artifact_files.name)
         for name, table in tables.items():
             compare(table, read_csv_export(aside, name), str(folder / f"{name}.csv"))
     return {name: table.num_rows for name, table in tables.items()}
@@ -65,10 +72,25 @@ def read_csv_export(folder: Path, name: str) -> pa.Table:
 
     Args:
         folder: the export.
-        name: ``batches``, ``trials``, ``audits`` or ``attempts``.
+        name: ``batches``, ``trials``, ``audits``, ``artifacts`` or ``attempts``.
     """
     sidecar = json.loads((folder / SIDECAR).read_text(encoding="utf-8"))["data_sets"][name]
     return read_table(folder / sidecar["file"], sidecar)
+
+
+def _copy_artifacts(source: Path, target: Path) -> None:
+    """Copy the images and arrays that ``artifacts`` names, as they are: NumPy's npz, which any tool reads.
+
+    Raises:
+        StoreError: a copy differs from its original.
+    """
+    files = sorted(source.glob("*.npz")) if source.is_dir() else []
+    if files:
+        target.mkdir()
+    for file in files:
+        shutil.copyfile(file, target / file.name)
+        if (target / file.name).read_bytes() != file.read_bytes():
+            raise StoreError(Problem(str(file), "does not read back as it was written", advice="Is the disk healthy?"))
 
 
 def compare(written: pa.Table, read: pa.Table, where: str) -> None:

@@ -45,7 +45,13 @@ def run(tmp_path_factory):
 
 
 def data_sets(run):
-    return {"batches": run.batches(), "trials": run.trials(), "audits": run.audits(), "attempts": run.attempts()}
+    return {
+        "batches": run.batches(),
+        "trials": run.trials(),
+        "audits": run.audits(),
+        "artifacts": run.artifacts(),
+        "attempts": run.attempts(),
+    }
 
 
 def test_a_csv_export_reads_back_bit_for_bit(run, tmp_path):
@@ -55,11 +61,20 @@ def test_a_csv_export_reads_back_bit_for_bit(run, tmp_path):
         assert rows[name] == table.num_rows
     assert rows["batches"] == 16 * 60
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "batches.csv", "trials.csv", "audits.csv", "attempts.csv", "schema.json", "spec.json", "grid.yaml",
-    }  # fmt: skip
+        *(f"{name}.csv" for name in ("batches", "trials", "audits", "artifacts", "attempts")),
+        *("schema.json", "spec.json", "grid.yaml"),
+    }
     sidecar = json.loads((tmp_path / "out" / "schema.json").read_text())
     assert (sidecar["format"], sidecar["study"], sidecar["spec_hash"]) == ("ablate csv 1", "synthetic", run.spec.hash)
     assert {"name": "factor.lr", "type": "double"} in sidecar["data_sets"]["batches"]["columns"]
+
+
+def test_artifacts_go_along_as_they_are(tmp_path):
+    run = write_run(tmp_path / "run", grid({"a": arm(1)}), lambda trial: Told(block_losses(0)))
+    np.savez(run.paths.artifact_files / "t0-1-0.npz", x=np.arange(3))
+    export_csv(run, tmp_path / "out")
+    copied = tmp_path / "out" / "artifact_files" / "t0-1-0.npz"
+    assert copied.read_bytes() == (run.paths.artifact_files / "t0-1-0.npz").read_bytes()
 
 
 def test_other_tools_read_the_csv(run, tmp_path):
@@ -233,7 +248,8 @@ def test_the_command(run, tmp_path):
     done = ablate("export", run.paths.root, "--to", "csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 attempts; read back, equal bit for bit\n"
+        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 artifacts, 0 attempts; "
+        "read back, equal bit for bit\n"
     )
     again = ablate("export", run.paths.root)
     assert again.returncode == 2

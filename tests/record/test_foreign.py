@@ -110,7 +110,9 @@ def test_columns_may_have_other_names_steps_gaps_and_rows_any_order(tmp_path):
     lines = ["lr,device,seed,loss_train,it"]
     for lr in ("0.1", "1"):
         for device in ("cpu", "gpu"):
-            lines += [f"{lr},{device},{seed}.0,{losses(seed)[at].item()!r},{at * 10}" for seed in (4, 7) for at in (2, 0, 1)]
+            lines += [
+                f"{lr},{device},{seed}.0,{losses(seed)[at].item()!r},{at * 10}" for seed in (4, 7) for at in (2, 0, 1)
+            ]
     path.write_text("\ufeff" + "\n".join(lines))
     names = Names("device", "seed", "it", "loss_train", ("lr",))
     run = Run(take_in(path, tmp_path, names=names, reference="gpu").root)
