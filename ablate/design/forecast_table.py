@@ -48,7 +48,7 @@ def _time(time: TimeForecast) -> str:
 
 def _power(powers: tuple[ContrastPower, ...]) -> Table:
     found = new_table(
-        "contrast (other - reference)",
+        "contrast",
         "sd between blocks",
         "blocks",
         "smallest gap at 80 % power",

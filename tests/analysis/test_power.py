@@ -78,7 +78,7 @@ def test_the_power_of_a_plan_by_a_past_run(run):
     sd = float(np.std(other - reference, ddof=1))
     smallest = smallest_gap(sd, 12, 2)
     assert found == ContrastPower(
-        label="b - a",
+        label="b against a",
         blocks=12,
         seen_blocks=6,
         sd=sd,
@@ -88,7 +88,7 @@ def test_the_power_of_a_plan_by_a_past_run(run):
         margin_blocks=for_equivalence(reference, other, SPEC.margin),
     )
     assert same == ContrastPower(
-        label="same - a",
+        label="same against a",
         blocks=12,
         seen_blocks=6,
         note="the run has no spread to plan with: every block has one gap",

@@ -82,7 +82,8 @@ PIN = "pin a factor that only one side has, or that differs too, with `where`"
         (
             "[{factor: height, levels: [12, 18]}]",
             "6: contrasts[0]: height (with width): 18 against 12 cannot choose between two cells of one side: "
-            "arm default, lr=1, width=16, height=12; arm default, lr=1, width=32, height=12\n    choose one with `where`",
+            "arm default, lr=1, width=16, height=12; arm default, lr=1, width=32, height=12\n"
+            "    choose one with `where`",
         ),
         (
             "[{factor: width, levels: [16, 24]}, {factor: height, levels: [12, 18], where: {width: 16}}]",

@@ -107,7 +107,7 @@ def printed(forecast):
 
 def test_the_table():
     power = ContrastPower(
-        label="b - a",
+        label="b against a",
         blocks=7,
         seen_blocks=5,
         sd=0.0123,
@@ -116,15 +116,15 @@ def test_the_table():
         smallest_gap_percent=4.0,
         margin_blocks=31,
     )
-    unknown = ContrastPower(label="c - a", blocks=7, note="the run has no arm c")
+    unknown = ContrastPower(label="c against a", blocks=7, note="the run has no arm c")
     time = TimeForecast(source="as in runs/x", core_s=240, wall_s=125, cores=2, longest_trial_s=8, notes=("mind",))
     assert printed(Forecast(time=time, power=(power, unknown), notes=("differs",))) == [
         "time: about 2.1 min on this machine's 2 cores, 4 min of core time, the longest trial 8 s (as in runs/x)",
         "mind",
-        "contrast (other - reference) sd between blocks blocks smallest gap at 80 % power blocks for the margin",
-        "b - a 0.012 [0.007, 0.03] 7 0.02 (4%) 31",
-        "c - a - 7 - -",
-        "c - a: the run has no arm c",
+        "contrast sd between blocks blocks smallest gap at 80 % power blocks for the margin",
+        "b against a 0.012 [0.007, 0.03] 7 0.02 (4%) 31",
+        "c against a - 7 - -",
+        "c against a: the run has no arm c",
         "differs",
     ]
     assert printed(Forecast(time=time.model_copy(update={"wall_s": None, "notes": ()}))) == [
