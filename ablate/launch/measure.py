@@ -15,6 +15,7 @@ from ablate.design.trial_spec import GuardPlan, TrialSpec
 from ablate.errors import Problem, TrialsFailed, UnmetPlacement
 from ablate.launch import placement
 from ablate.launch.preparation import Preparation
+from ablate.launch.room import gpus_for
 from ablate.launch.study import Study, make_task
 from ablate.record.intake import wait_for_death
 from ablate.record.journal import read_journal, rows_written
@@ -71,7 +72,7 @@ def measure(study: Study, spec: TrialSpec) -> TimedTrial:
                 prepared = preparation.wait(lambda n, of: None)
             finally:
                 preparation.cancel()
-            task = make_task(study, store, spec, prepared)
+            task = make_task(study, store, spec, prepared).model_copy(update={"gpus": gpus_for(spec.resources)})
             rows = store.paths.rows(spec.trial_id, task.attempt)
             try:
                 end, cut = _run(isolation, task, rows)

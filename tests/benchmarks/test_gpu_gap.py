@@ -74,6 +74,7 @@ def test_without_a_gpu_nothing_is_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_study_runs_to_its_results_folder(script: ModuleType, tmp_path: Path) -> None:
     grids = []
     for grid in script.GRIDS:
