@@ -197,46 +197,6 @@ def import_run(
     _say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
 
 
-@app.command("import")
-def import_run(
-    path: Annotated[
-        Path, typer.Argument(help="A CSV of losses, or a Ray Tune experiment's folder.", show_default=False)
-    ],
-    study: Annotated[str, typer.Option("--study", help="Name of the new study.", show_default=False)],
-    arm: Annotated[
-        str | None, typer.Option("--arm", metavar="NAME", help="Column or parameter that is compared. [default: arm]")
-    ] = None,
-    block: Annotated[
-        str | None, typer.Option("--block", metavar="NAME", help="The seed's. [default: block, else seed]")
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option("--step", metavar="NAME", help="The batch's. [default: batch_index, else step, ...]")
-    ] = None,
-    loss: Annotated[str | None, typer.Option("--loss", metavar="NAME", help="The loss's. [default: loss]")] = None,
-    factor: Annotated[
-        list[str] | None,
-        typer.Option("--factor", metavar="NAME", help="A further column that varies; repeatable."),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="ARM", help="What the others are compared with. [default: the first]")
-    ] = None,
-    last: Annotated[int, typer.Option("--last", min=1, help="Batches that the outcome averages.")] = 50,
-    question: Annotated[str, typer.Option("--question", help="What the study asks.")] = "Do the arms train alike?",
-    runs: Runs = Path("runs"),
-) -> None:
-    """Make a study of runs that ablate did not launch, so that `gap` and `report` read them."""
-    from ablate.record.foreign.bring_in import bring_in
-    from ablate.record.foreign.trial import Names
-
-    names = Names(arm, block, step, loss, tuple(factor or ()))
-    command = shlex.join(["ablate", *sys.argv[1:]])
-    found = bring_in(path, study, runs, names, question, reference, last, command)
-    _say(f"wrote {found.root}: {found.trials} trials, {found.rows} batches")
-    if found.ended_early:
-        _say(f"{found.ended_early} trials end before the longest one and have no outcome")
-    _say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
-
-
 @app.command()
 def export(
     run: Run,
@@ -254,6 +214,23 @@ def export(
     rows = export_run(opened, to, folder)
     counts = ", ".join(f"{count:,} {name}" for name, count in rows.items())
     _say(f"wrote {folder}: rows {counts}; read back, equal bit for bit")
+
+
+@app.command()
+def show(
+    run: Run,
+    batch: Annotated[int | None, typer.Option(help="Which batch. [default: the last that every arm has]")] = None,
+    block: Annotated[int | None, typer.Option(help="Which block. [default: the first with the most arms]")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The PNG file. [default: in the run's folder, under pictures/]"),
+    ] = None,
+) -> None:
+    """Draw what every arm makes of identical inputs, side by side, if the grid asked for artifacts."""
+    from ablate.record.reader import Run as OpenRun
+    from analysis.show import write_show
+
+    _say(f"wrote {write_show(OpenRun(run), batch, block, output)}")
 
 
 @app.command()

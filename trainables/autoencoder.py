@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -31,7 +32,6 @@ from trainables.sources import check_path
 
 ON_DISK = ("mnist-idx", "cifar10")
 DATA = ("packaged", *ON_DISK)
-LOOKED_AT = 8
 
 
 class Autoencoder:
@@ -127,8 +127,10 @@ class Autoencoder:
             return {"held_out_loss": float(functional.mse_loss(model(images), images))}
 
     def look(self, model: nn.Module, place: Place) -> dict[str, Shown]:
-        """Return the first held-out images and their reconstructions."""
-        images = torch.from_numpy(self.images.floats(self.images.held_out[:LOOKED_AT]))
+        """Return the first held-out image of every label, and their reconstructions."""
+        held_out = self.images.held_out
+        first = np.unique(self.images.labels[held_out], return_index=True)[1]
+        images = torch.from_numpy(self.images.floats(held_out[first]))
         shape = (-1, 3, 32, 32) if self.data == "cifar10" else (-1, 1, 28, 28)
         reconstruction = model(place(images))
         return {"input": Pictures(images.reshape(shape)), "reconstruction": Pictures(reconstruction.reshape(shape))}
