@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ from ablate.record.schema import (
 from ablate.record.spec_file import SpecFile, read_spec
 
 RUNS = "runs"
+_ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 5
 T = TypeVar("T")
 
@@ -172,17 +174,24 @@ def _find(root: Path) -> Path:
             return candidate
     inside, beside = _runs_in(root), _runs_in(root.parent) | _runs_in(Path(RUNS))
     if inside:
-        raise BadInput(
-            Problem(str(root), "is no run but holds some", allowed=", ".join(sorted(map(str, inside.values()))))
-        )
-    found = "is no run: it has no spec.json" if root.exists() else "is missing"
+        raise BadInput(Problem(str(root), "is no run but holds some", advice=f"runs here: {_listed(inside)}"))
+    found = "is no run: it has no spec.json" if root.exists() else "there is no run of this name"
     close = nearest(root.name, (path.name for path in beside.values()))
-    advice = "" if beside else "`ablate launch grid.yaml` makes one"
+    advice = f"runs here: {_listed(beside)}" if beside else "`ablate launch grid.yaml` makes one"
     near = next((str(path) for path in beside.values() if path.name == close), "")
-    raise BadInput(Problem(str(root), found, ", ".join(sorted(map(str, beside.values()))), near, advice))
+    raise BadInput(Problem(str(root), found, nearest=near, advice=advice))
+
+
+def _listed(runs: dict[Path, Path]) -> str:
+    return ", ".join(sorted(map(str, runs.values())))
 
 
 def _runs_in(folder: Path) -> dict[Path, Path]:
+    """Return the runs in a folder; stores of one trial (``<study>.<trial id>``) are no studies."""
     if not folder.is_dir():
         return {}
-    return {p.resolve(): p for p in sorted(folder.iterdir()) if StorePaths(p).spec_json.is_file()}
+    return {
+        p.resolve(): p
+        for p in sorted(folder.iterdir())
+        if not _ONE_TRIAL.search(p.name) and StorePaths(p).spec_json.is_file()
+    }

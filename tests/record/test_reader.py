@@ -33,17 +33,20 @@ def test_by_path_or_bare_name(tmp_path, monkeypatch):
 
 def test_no_run_names_the_nearest(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BadInput, match=r"demo: is missing\n    `ablate launch grid\.yaml` makes one"):
+    with pytest.raises(BadInput, match=r"demo: there is no run of this name\n    `ablate launch grid\.yaml` makes one"):
         Run("demo")
     fill(tmp_path / "runs" / "demo")
     fill(tmp_path / "runs" / "other")
+    fill(tmp_path / "runs" / "demo.t7e719945518218c")  # a trial by itself
     with pytest.raises(
-        BadInput, match=r"demi: is missing\n    did you mean 'runs/demo'\?\n    allowed: runs/demo, runs/other"
+        BadInput,
+        match=r"demi: there is no run of this name\n    did you mean 'runs/demo'\?\n"
+        r"    runs here: runs/demo, runs/other$",
     ):
         Run("demi")
-    with pytest.raises(BadInput, match=r"demos: is missing\n    did you mean 'runs/demo'\?"):
+    with pytest.raises(BadInput, match=r"demos: there is no run of this name\n    did you mean 'runs/demo'\?"):
         Run(tmp_path / "runs" / "demos")
-    with pytest.raises(BadInput, match=r"runs: is no run but holds some\n    allowed: runs/demo, runs/other"):
+    with pytest.raises(BadInput, match=r"runs: is no run but holds some\n    runs here: runs/demo, runs/other$"):
         Run("runs")
     (tmp_path / "empty").mkdir()
     with pytest.raises(BadInput, match=r"empty: is no run: it has no spec\.json"):
