@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ablate.design.spec import Arm
 from analysis.controls import Control, arm_control
+from analysis.digits import plural
 from analysis.outcomes import Outcome
 from analysis.trials import Trial
 
@@ -19,6 +20,7 @@ class ArmSummary:
     Attributes:
         arm: its name.
         control: kind of control, None for an arm under comparison.
+        some_blocks: which blocks it has, in words, if not all of the study; else empty.
         trials: trials planned.
         n: trials with an outcome.
         mean: mean outcome; None if n is 0.
@@ -29,6 +31,7 @@ class ArmSummary:
 
     arm: str
     control: Control | None
+    some_blocks: str
     trials: int
     n: int
     mean: float | None
@@ -37,7 +40,9 @@ class ArmSummary:
     largest: float | None
 
 
-def summarise_arm(name: str, arm: Arm, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> ArmSummary:
+def summarise_arm(
+    name: str, arm: Arm, trials: Sequence[Trial], outcomes: Mapping[str, Outcome], blocks: Sequence[int]
+) -> ArmSummary:
     """Summarise one arm.
 
     Args:
@@ -45,6 +50,7 @@ def summarise_arm(name: str, arm: Arm, trials: Sequence[Trial], outcomes: Mappin
         arm: the arm.
         trials: all planned trials of the study.
         outcomes: by trial id.
+        blocks: all blocks of the study.
 
     Returns:
         ArmSummary: over blocks and factor levels alike.
@@ -54,6 +60,7 @@ def summarise_arm(name: str, arm: Arm, trials: Sequence[Trial], outcomes: Mappin
     return ArmSummary(
         arm=name,
         control=arm_control(arm),
+        some_blocks=_some_blocks(arm.blocks, blocks),
         trials=len(own),
         n=len(values),
         mean=statistics.fmean(values) if values else None,
@@ -61,3 +68,11 @@ def summarise_arm(name: str, arm: Arm, trials: Sequence[Trial], outcomes: Mappin
         smallest=min(values, default=None),
         largest=max(values, default=None),
     )
+
+
+def _some_blocks(own: Sequence[int], blocks: Sequence[int]) -> str:
+    if set(own) == set(blocks):
+        return ""
+    if set(own) == set(blocks[: len(own)]):
+        return f"first {plural(len(own), 'block')}"
+    return f"block{'s' if len(own) > 1 else ''} {', '.join(map(str, own))}"

@@ -15,6 +15,7 @@ from analysis.one_ulp import BeyondOneUlp
 from analysis.pairing import Pair, Pairing, Sides
 from analysis.sentence import Findings, sentence
 from analysis.size import Effect, Size, size
+from analysis.summary import summary
 
 
 @dataclass(frozen=True)
@@ -36,12 +37,21 @@ class PairedContrast:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Cause, size and headline of a contrast, with a sentence for people."""
+    """Cause, size and headline of a contrast, with a sentence for people and a short one.
+
+    Attributes:
+        cause: why the sides differ.
+        size: how large the gap is.
+        headline: the one word for both.
+        sentence: headline and everything that led to it.
+        summary: half a line about the gap.
+    """
 
     cause: Cause
     size: Size
     headline: Headline
     sentence: str
+    summary: str
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,7 @@ class ContrastReport:
         pairs: outcomes by block.
         effect: gap, intervals, tests.
         adjusted_p: Holm-adjusted p; for a control the plain p.
+        attainable_p: the smallest that so many blocks and contrasts can give; None without blocks.
         divergence: where the losses part.
         streams: whether weights, data, order and draws agree; a factor's levels may differ by the factor's doing.
         guard: what the saved-tensor guard saw on the reference's and on the other side.
@@ -70,6 +81,7 @@ class ContrastReport:
     pairs: tuple[Pair, ...]
     effect: Effect
     adjusted_p: float | None
+    attainable_p: float | None
     divergence: Divergence
     streams: Streams
     guard: tuple[Coverage, Coverage]
@@ -81,6 +93,8 @@ def report(
     paired: PairedContrast,
     effect: Effect,
     adjusted_p: float | None,
+    attainable_p: float | None,
+    family: int,
     divergence: Divergence,
     streams: Streams,
     guard: tuple[Coverage, Coverage],
@@ -93,6 +107,8 @@ def report(
         paired: the contrast and its trials.
         effect: its statistics.
         adjusted_p: its Holm-adjusted p.
+        attainable_p: the smallest that its blocks can give.
+        family: contrasts in the Holm family.
         divergence: where its losses part.
         streams: whether weights, data, order and draws agree. A difference confounds a contrast of arms; a factor's
             level may change the model or the data by design, which is the treatment and no confounding.
@@ -111,7 +127,19 @@ def report(
     reference, other = paired.sides.labels
     ended = endings(paired.pairing.matches, (reference, other))
     findings = Findings(
-        (reference, other), word, why, how_large, evidence, effect, adjusted_p, margin, beyond, paired.control, ended
+        labels=(reference, other),
+        headline=word,
+        cause=why,
+        size=how_large,
+        evidence=evidence,
+        effect=effect,
+        adjusted_p=adjusted_p,
+        attainable_p=attainable_p,
+        family=family,
+        margin=margin,
+        beyond=beyond,
+        control=paired.control,
+        endings=ended,
     )
     return ContrastReport(
         label=paired.contrast.label,
@@ -121,11 +149,12 @@ def report(
         pairs=paired.pairing.pairs,
         effect=effect,
         adjusted_p=adjusted_p,
+        attainable_p=attainable_p,
         divergence=divergence,
         streams=streams,
         guard=guard,
         beyond_one_ulp=beyond,
-        verdict=Verdict(why, how_large, word, sentence(findings)),
+        verdict=Verdict(why, how_large, word, sentence(findings), summary(findings)),
     )
 
 

@@ -8,6 +8,8 @@ from analysis.bca import Interval
 
 NONE = "-"
 SMALL = 1e-4
+TINY = 1e-5
+"""As a fraction: a percentage below 0.001 % is printed as such. Its value is in the JSON."""
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -21,7 +23,9 @@ def signed(value: float | None, digits: int = 3) -> str:
 
 
 def percent(fraction: float | None, digits: int = 3) -> str:
-    """Return a fraction as a signed percentage, ``+92.1%``; large ones without an exponent."""
+    """Return a fraction as a signed percentage, ``+92.1%``; large ones without an exponent, tiny ones ``<0.001%``."""
+    if fraction is not None and 0 < abs(_finite(fraction)) < TINY:
+        return "<0.001%"
     return NONE if fraction is None else f"{_percent(fraction, digits)}%"
 
 
@@ -31,22 +35,22 @@ def interval(bounds: Interval, as_percent: bool = False) -> str:
 
 
 def interval_words(low: float | None, high: float | None, as_percent: bool = False) -> str:
-    """Return ``[low, high]`` of two ends; a dash when one is missing."""
+    """Return ``[low, high]`` of two ends; a dash when one is missing. A tiny percentage keeps its side of 0."""
     if low is None or high is None:
         return NONE
-    first, last = (_percent(end, 3) if as_percent else signed(end) for end in (low, high))
+    first, last = (_end(end) if as_percent else signed(end) for end in (low, high))
     return f"[{first}, {last}]{'%' if as_percent else ''}"
 
 
 def p_value(p: float | None) -> str:
-    """Return a p value with two digits, ``< .0001`` below that, a dash for None."""
+    """Return a p value with two digits, ``< 0.0001`` below that, a dash for None."""
     if p is None:
         return NONE
-    return "< .0001" if p < SMALL else f"{p:.2g}".replace("0.", ".", 1)
+    return "< 0.0001" if p < SMALL else f"{p:.2g}"
 
 
 def p_words(p: float | None, name: str = "p") -> str:
-    """Return ``p = .031``, ``p < .0001``, ``no p``."""
+    """Return ``p = 0.031``, ``p < 0.0001``, ``no p``."""
     if p is None:
         return f"no {name}"
     return f"{name} {p_value(p)}" if p < SMALL else f"{name} = {p_value(p)}"
@@ -56,6 +60,12 @@ def plural(count: int, noun: str) -> str:
     """Return ``1 block``, ``6 blocks``; ``2 batches``."""
     ending = "es" if noun.endswith("ch") else "s"
     return f"{count:,} {noun}" + ("" if count == 1 else ending)
+
+
+def _end(fraction: float) -> str:
+    if 0 < abs(_finite(fraction)) < TINY:
+        return "<+0.001" if fraction > 0 else ">-0.001"
+    return _percent(fraction, 3)
 
 
 def _percent(fraction: float, digits: int) -> str:

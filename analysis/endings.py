@@ -8,7 +8,7 @@ from analysis.digits import plural
 from analysis.pairing import Match
 from analysis.trials import Trial
 
-WORDS = {"diverged": "diverged", "failed": "failed", "missing": "not run"}
+WORDS = {"diverged": "diverged", "failed": "failed", "interrupted": "interrupted", "missing": "not run"}
 
 
 def endings(matches: Sequence[Match], labels: tuple[str, str]) -> str:
@@ -19,20 +19,21 @@ def endings(matches: Sequence[Match], labels: tuple[str, str]) -> str:
         labels: what reference and other are called.
 
     Returns:
-        str: ``arm b: 2 of 6 trials diverged.`` for each side and ending; empty if all ran to their end.
+        str: ``arm b: 1 diverged, 2 not run, of 6 trials`` for each side that lacks some; empty if all ran to their end.
     """
     sides = ([match.reference for match in matches], [match.other for match in matches])
-    counts = [
-        f"{label}: {len(ended)} of {plural(len(side), 'trial')} {words}"
-        for label, side in zip(labels, sides, strict=True)
-        for status, words in WORDS.items()
-        if (ended := _ended(side, status))
-    ]
+    counts = []
+    for label, side in zip(labels, sides, strict=True):
+        ended = [f"{number} {words}" for status, words in WORDS.items() if (number := len(_ended(side, status)))]
+        if ended:
+            counts.append(f"{label}: {', '.join(ended)}, of {plural(len(side), 'trial')}")
     if not counts:
         return ""
     diverged = [len(_ended(side, "diverged")) for side in sides]
     unequal = (
-        " That is a difference in itself; the gap is between those that survived." if len(set(diverged)) > 1 else ""
+        " Diverging more often is a difference in itself; the gap is between those that survived."
+        if len(set(diverged)) > 1
+        else ""
     )
     return f"Without outcome: {'; '.join(counts)}.{unequal}"
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from analysis.contrast import ContrastReport
-from analysis.digits import interval, percent, plural, signed
+from analysis.digits import percent, plural
 from analysis.guard_findings import Coverage
+from analysis.one_ulp_words import one_ulp_words
+
+NOT_DETERMINED = "not determined: this version does not compare gradients with a float64 reference yet"
 
 
 def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
@@ -14,12 +17,11 @@ def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
     lines.append(("losses", _losses(contrast)))
     beyond = contrast.beyond_one_ulp
     if beyond is not None:
-        less = f"the gap less that of ({beyond.control}) is {signed(beyond.difference)}"
-        shown = interval(beyond.interval) if beyond.interval.low is not None else f"({beyond.interval.method})"
-        words = "excludes 0: more than one ulp does" if beyond.excludes_zero else "does not exclude 0"
-        lines.append(("one ulp", f"{less} {shown}" + (f", {words}" if beyond.interval.low is not None else "")))
+        lines.append(("one ulp", f"{one_ulp_words(beyond, contrast.effect.gap)} ({beyond.control})"))
     elif contrast.control is None:
         lines.append(("one ulp", "no control arm: what rounding alone would do is not known"))
+    if contrast.verdict.cause == "UNKNOWN" and contrast.control is None and contrast.divergence.differing:
+        lines.append(("why they differ", NOT_DETERMINED))
     return lines
 
 
@@ -37,6 +39,8 @@ def _guard(side: Coverage) -> str:
     if not side.batches:
         return f"{side.label}: no batch was watched"
     watched = plural(side.batches, "watched batch")
+    if side.fault is None and not side.tensors:
+        return f"{side.label}: nothing could be checked, no tensor was saved in {watched}"
     if side.fault is None:
         return f"{side.label}: none overwritten, {plural(side.tensors, 'tensor')} checked in {watched}"
     return f"{side.label}: overwritten in {side.fault.batches} of {watched}, {side.fault.per_batch} in the first"
@@ -49,11 +53,12 @@ def _losses(contrast: ContrastReport) -> str:
     if parting.earliest is None:
         return f"equal bit by bit in {plural(parting.batches, 'batch')} of {plural(parting.pairs, 'pair')} of trials"
     words = (
-        f"differ in {parting.differing} of {plural(parting.pairs, 'pair')} of trials, from batch {parting.earliest} on"
+        f"in {parting.differing} of {plural(parting.pairs, 'pair')} of trials they first differ at batch "
+        f"{parting.earliest}"
     )
     growth = [f"{percent(size, 2).lstrip('+')} {_later(offset)}" for offset, size in parting.growth]
-    return f"{words} (median {parting.median:g}); {', '.join(growth)}" if growth else words
+    return f"{words} (median over pairs {parting.median:g}): {', '.join(growth)}" if growth else words
 
 
 def _later(offset: int) -> str:
-    return "apart at first" if offset == 0 else f"{plural(offset, 'batch')} on"
+    return "apart there" if offset == 0 else f"{plural(offset, 'batch')} later"

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ablate.design.attainable import holm as attainable
 from ablate.design.spec import GridSpec, Margin
 from ablate.record.reader import Run
 from analysis.arm_summary import summarise_arm
@@ -21,6 +22,7 @@ from analysis.imported import imported_notes, imported_words
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
+from analysis.run_line import run_line
 from analysis.size import effect
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
@@ -55,9 +57,10 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         question=grid.question,
         outcome=_outcome_words(grid),
         margin=str(margin or grid.margin) + (" (post hoc)" if margin else "") if margin or grid.margin else None,
+        run=run_line(run.paths.root, trials, recorded, len(grid.blocks)),
         headline=first.verdict.sentence + imported_words(grid, first.verdict.cause) if first else NOTHING,
         worst=first.label if first else None,
-        arms=tuple(summarise_arm(name, arm, trials, outcomes) for name, arm in grid.arms.items()),
+        arms=tuple(summarise_arm(name, arm, trials, outcomes, grid.blocks) for name, arm in grid.arms.items()),
         contrasts=contrasts,
         dropped=_dropped(paired),
         notes=imported_notes(grid) + notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
@@ -74,14 +77,20 @@ def _contrasts(
     family = [index for index, one in enumerate(paired) if one.control is None]
     effects = [effect(one.pairing, margin, len(family), seed) for one in paired]
     adjusted = [one.test.p for one in effects]
+    smallest = [one.test.smallest for one in effects]
     for index, p in zip(family, holm([adjusted[i] for i in family]), strict=True):
         adjusted[index] = p
+    best = attainable([1.0 if (p := smallest[index]) is None else p for index in family])
+    for index, p in zip(family, best, strict=True):
+        smallest[index] = None if smallest[index] is None else p
     controls = _one_ulp_controls(paired, run.grid)
     return tuple(
         report(
             one,
             effects[i],
             adjusted[i],
+            smallest[i],
+            len(family),
             divergences[i],
             streams[i],
             _guard(one, audits),

@@ -12,11 +12,6 @@ from analysis.contrast import ContrastReport
 from analysis.digits import number, p_value, plural
 
 LEVEL = 0.05
-MEANING = {
-    "A/A": "the same arm once more, which shows whether it repeats itself",
-    "one-ulp": "initial weights moved by one ulp, the smallest step between two floating-point numbers, which shows "
-    "how far rounding alone takes an outcome",
-}
 
 
 def notes(
@@ -38,14 +33,16 @@ def notes(
         *_attainable(own),
         *_margin(margin, post_hoc),
         *(note for contrast in contrasts for note in _about(contrast)),
+        *_draws(contrasts),
+        *_planned(own),
         *_controls(contrasts),
         *_mixed_code(recorded),
     ]
     tested = [contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None]
     if tested and min(tested) < FEW:
         found.append(
-            f"Intervals are 95% BCa over blocks. With fewer than {FEW} blocks they promise too much: "
-            "at 6 they hold the truth about 88% of the time, at 3 about 72%."
+            f"With fewer than {FEW} blocks the 95% intervals are too narrow: at 6 they cover the true value about 88% "
+            "of the time, at 3 about 72%."
         )
     return tuple(dict.fromkeys([*found, _population(recorded)]))
 
@@ -70,7 +67,7 @@ def _margin(margin: Margin | None, post_hoc: bool) -> list[str]:
     said = [f"The margin, {margin}, was given after the launch: equivalence is post hoc."] if post_hoc else []
     if margin.unit == "percent":
         said.append(
-            f"The margin, {margin} of the reference's mean, is tested as a ratio: that mean's own spread counts."
+            f"The margin is {margin} of the reference's mean; the test allows for the uncertainty of that mean."
         )
     return said
 
@@ -81,11 +78,6 @@ def _about(contrast: ContrastReport) -> list[str]:
         streams = ", ".join(sorted({mismatch.stream for mismatch in contrast.streams.mismatches}))
         said.append(f"{contrast.label}: the factor itself changes {streams}; the gap is its whole effect.")
     for side in contrast.guard:
-        if side.draws:
-            said.append(
-                f"{side.label} drew random numbers outside ctx.draw ({', '.join(side.draws)}): "
-                "other arms may have drawn others."
-            )
         if not side.batches:
             said.append(f"{side.label}: no batch was watched by the saved-tensor guard.")
     cells = {pair.cells for pair in contrast.pairs}
@@ -98,6 +90,28 @@ def _about(contrast: ContrastReport) -> list[str]:
     return said
 
 
+def _draws(contrasts: Sequence[ContrastReport]) -> list[str]:
+    """Return one note for all arms whose draws bypassed the streams, grouped by what was drawn."""
+    found: dict[str, list[str]] = {}
+    for side in (side for contrast in contrasts for side in contrast.guard):
+        sides = found.setdefault(", ".join(side.draws), [])
+        sides += [side.label] if side.label not in sides else []
+    found.pop("", None)
+    if not found:
+        return []
+    who = "; ".join(f"{', '.join(sides)} ({draws})" for draws, sides in found.items())
+    return [
+        f"Random numbers were drawn outside the study's streams in {who}: arms may have drawn different ones. Use "
+        "`draw`, which a class gets in `batches(draw)`, or `ctx.draw` in a function."
+    ]
+
+
+def _planned(own: Sequence[ContrastReport]) -> list[str]:
+    if not any("would be enough" in contrast.verdict.sentence for contrast in own):
+        return []
+    return ["Numbers of blocks that would be enough are planned for a 90% chance, with the spread seen so far."]
+
+
 def _controls(contrasts: Sequence[ContrastReport]) -> list[str]:
     said = [
         f"{contrast.label}: an A/A pair that is not bitwise equal, first at batch {contrast.divergence.earliest}. "
@@ -106,7 +120,6 @@ def _controls(contrasts: Sequence[ContrastReport]) -> list[str]:
         if contrast.control == "A/A" and contrast.divergence.differing
     ]
     kinds = {contrast.control for contrast in contrasts}
-    said += [f"{kind} control: {MEANING[kind]}." for kind in MEANING if kind in kinds]
     if "A/A" not in kinds:
         said.append("No A/A control (an arm with `repeat`): whether an arm repeats itself bit for bit is not known.")
     if "one-ulp" not in kinds:
@@ -127,5 +140,5 @@ def _population(recorded: pa.Table) -> str:
     where = "this machine" if len(hosts) <= 1 else f"these {len(hosts)} machines"
     return (
         f"The unit of replication is the block (seed): intervals and p speak of new seeds on {where} and this data, "
-        "not of other machines. p: sign-flip test, Holm-adjusted over the study's contrasts; controls are not adjusted."
+        "not of other machines."
     )

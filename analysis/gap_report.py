@@ -37,6 +37,7 @@ class GapReport:
         question: what it asks.
         outcome: what is compared, in words.
         margin: the equivalence margin in words; None without one.
+        run: how the trials ended, how long they took, where, and in which store; in words.
         headline: sentence of the worst contrast, or why there is none.
         worst: label of that contrast; None without one.
         arms: in the grid's order.
@@ -49,6 +50,7 @@ class GapReport:
     question: str
     outcome: str
     margin: str | None
+    run: str
     headline: str
     worst: str | None
     arms: tuple[ArmSummary, ...]

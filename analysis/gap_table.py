@@ -1,21 +1,23 @@
-"""Prints a gap report for people: the verdict, then what it rests on; within 100 columns, readable without colour."""
+"""Prints a gap report for people: the verdicts, then what they rest on; within 100 columns, readable without colour."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
+from analysis.contrast import ContrastReport
 from analysis.digits import plural
 from analysis.evidence_lines import evidence_lines
 from analysis.gap_report import GapReport
-from analysis.gap_rows import Rows, arm_rows, gap_rows, verdict_rows
+from analysis.gap_rows import arm_rows, gap_rows, verdict_rows
+from analysis.headline import WORST_FIRST
+from analysis.legend import legend
+from analysis.text_layout import bullet_lines, pair_lines, table_lines, wrap
 
 WIDTH = 100
+NARROW = 40
 MOST_DROPPED = 12
 STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red", "SYSTEMATIC": "bold yellow", "INCONCLUSIVE": "bold yellow"}
 
@@ -25,71 +27,65 @@ def print_gap(report: GapReport, console: Console | None = None) -> None:
 
     Args:
         report: what to print.
-        console: where; standard output if not given. At most ``WIDTH`` columns of it are used.
+        console: where; standard output if not given. At most ``WIDTH`` columns of it are used. A file or a pipe has no
+            width of its own (rich would take 80): it gets ``WIDTH``, or what the variable COLUMNS says.
     """
     target = console or Console()
-    if not target.is_terminal:  # a file or a pipe has no width of its own; rich would take 80
-        target = Console(file=target.file, width=WIDTH, no_color=True)
-    target.print(gap_table(report), width=min(WIDTH, target.width))
+    known = target.is_terminal or os.environ.get("COLUMNS", "").isdigit()
+    width = max(min(WIDTH, target.width), NARROW) if known else WIDTH
+    for line in gap_lines(report, width):
+        target.print(line, soft_wrap=True)
 
 
-def gap_table(report: GapReport) -> RenderableType:
-    """Return the report as something rich can print; its first line is the verdict of the worst contrast."""
+def gap_lines(report: GapReport, width: int) -> list[Text]:
+    """Return the report line by line; it starts with the verdict of the worst contrast, then those of the others."""
     worst = next((contrast for contrast in report.contrasts if contrast.label == report.worst), None)
     others = [contrast for contrast in report.contrasts if contrast is not worst]
-    margin = f"margin {report.margin}" if report.margin else "no margin"
-    parts: list[RenderableType] = [
-        _verdict(report.headline),
-        Text(""),
-        _pairs([("study", f"{report.study}: {report.question}"), ("outcome", f"{report.outcome}; {margin}")]),
-    ]
+    margin = f"margin {report.margin} (largest negligible gap)" if report.margin else "no margin"
+    head = [("study", f"{report.study}: {report.question}"), ("outcome", f"{report.outcome}; {margin}")]
+    lines = _verdict(report.headline, width)
+    for contrast in sorted((one for one in others if one.control is None), key=_badness):
+        verdict = contrast.verdict
+        lines += _verdict(f"{verdict.headline}: {contrast.label}: {verdict.summary}", width)
+    lines += [Text(""), *_plain(pair_lines([*head, ("run", report.run)], width))]
     if worst:
-        parts += [_title(f"Evidence, {worst.label}"), _pairs(evidence_lines(worst))]
-    parts += [_title("Arms: outcome per trial"), _table(arm_rows(report.arms))]
+        lines += [*_title(f"Evidence: {worst.label}", width), *_plain(pair_lines(evidence_lines(worst), width))]
+    lines += [*_title("Arms: outcome per trial", width), *_plain(table_lines(arm_rows(report.arms), width))]
     if report.contrasts:
-        parts += [_title("Gaps: other - reference, paired by block"), _table(gap_rows(report.contrasts))]
-        parts += [_title("Verdicts"), _table(verdict_rows(report.contrasts))]
+        lines += [
+            *_title("Gaps: A against B is the outcome of A less that of B, paired by block", width),
+            *_plain(table_lines(gap_rows(report.contrasts), width)),
+        ]
+        lines += [*_title("Verdicts", width), *_plain(table_lines(verdict_rows(report.contrasts), width))]
     if others:
-        parts += [_bullets([f"{contrast.label}: {contrast.verdict.sentence}" for contrast in others])]
+        sentences = [f"{contrast.label}: {contrast.verdict.sentence}" for contrast in others]
+        lines += [*_title("The other contrasts in words", width), *_plain(bullet_lines(sentences, width))]
     if report.dropped:
-        parts += [_title(f"Left out: {plural(len(report.dropped), 'trial')}"), _bullets(_dropped(report))]
+        title = f"Left out: {plural(len(report.dropped), 'trial')}"
+        lines += [*_title(title, width), *_plain(bullet_lines(_dropped(report), width))]
     if report.notes:
-        parts += [_title("Notes"), _bullets(report.notes)]
-    return Group(*parts)
+        lines += [*_title("Notes", width), *_plain(bullet_lines(report.notes, width))]
+    words = legend(report)
+    return lines + ([*_title("Words", width), *_plain(pair_lines(words, width))] if words else [])
 
 
-def _verdict(sentence: str) -> Text:
-    word, _, rest = sentence.partition(": ")
-    return Text.assemble((word, STYLES.get(word, "bold green")), f": {rest}")
+def _badness(contrast: ContrastReport) -> int:
+    return WORST_FIRST.index(contrast.verdict.headline)
 
 
-def _title(words: str) -> Text:
-    return Text(f"\n{words}", style="bold")
+def _verdict(sentence: str, width: int) -> list[Text]:
+    word = sentence.partition(": ")[0]
+    lines = _plain(wrap(sentence, width))
+    lines[0].stylize(STYLES.get(word, "bold green"), 0, len(word))
+    return lines
 
 
-def _pairs(rows: Sequence[tuple[str, str]]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, words in rows:
-        table.add_row(Text(f"  {name}"), Text(words))
-    return table
+def _title(words: str, width: int) -> list[Text]:
+    return [Text(""), *(Text(line, style="bold") for line in wrap(words, width))]
 
 
-def _bullets(lines: Sequence[str]) -> RenderableType:
-    table = Table.grid(padding=(0, 1))
-    for line in lines:
-        table.add_row(Text("-"), Text(line))
-    return Padding(table, (0, 0, 0, 2))
-
-
-def _table(content: Rows) -> RenderableType:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
-    for position, name in enumerate(content.columns):
-        table.add_column(Text(name), justify="left" if position < content.left else "right", no_wrap=position > 0)
-    for row in content.rows:
-        table.add_row(*map(Text, row))
-    return Padding(table, (0, 0, 0, 2))
+def _plain(lines: list[str]) -> list[Text]:
+    return [Text(line) for line in lines]
 
 
 def _dropped(report: GapReport) -> list[str]:

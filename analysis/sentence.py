@@ -5,16 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ablate.design.spec import Margin
-from analysis.bca import FEWEST
 from analysis.controls import Control
-from analysis.digits import interval, number, p_words, percent, plural, signed
+from analysis.digits import interval, p_words, percent, plural, signed
 from analysis.guard_findings import Coverage, Fault
 from analysis.headline import Cause, Evidence, Headline
 from analysis.one_ulp import BeyondOneUlp
+from analysis.one_ulp_words import one_ulp_words
 from analysis.size import Effect, Size
-
-HOLM, TOST = "Holm p", "TOST p"
-NOT_AUDITED = "Cause UNKNOWN: gradients were not compared with a float64 reference."
+from analysis.undecided import HOLM, TOST, blocks_enough, no_equivalence, not_shown
 
 
 @dataclass(frozen=True)
@@ -29,6 +27,8 @@ class Findings:
         evidence: what the cause rests on.
         effect: statistics of the outcome.
         adjusted_p: Holm-adjusted p; for a control the plain p.
+        attainable_p: the smallest that so many blocks and contrasts can give; None without blocks.
+        family: contrasts in the Holm family.
         margin: equivalence margin.
         beyond: comparison with a one-ulp control; None without one.
         control: kind of control, if the contrast is one.
@@ -42,6 +42,8 @@ class Findings:
     evidence: Evidence
     effect: Effect
     adjusted_p: float | None
+    attainable_p: float | None
+    family: int
     margin: Margin | None
     beyond: BeyondOneUlp | None
     control: Control | None
@@ -74,7 +76,7 @@ def _body(found: Findings) -> str:
         parting = found.evidence.divergence
         batches, pairs = plural(parting.batches, "batch"), plural(parting.pairs, "pair")
         return f"{other} and {reference} have the same losses, bit by bit ({batches} in {pairs} of trials)."
-    return f"{_outcome(found)} {NOT_AUDITED}"
+    return _outcome(found)
 
 
 def gap_words(effect: Effect) -> str:
@@ -101,6 +103,8 @@ def _fault(guard: tuple[Coverage, Coverage]) -> str:
         return f"{text}; it happens on both sides."
     if not peer.batches:
         return f"{text}; {peer.label}: not watched."
+    if not peer.tensors:
+        return f"{text}; {peer.label}: nothing could be checked."
     return f"{text}; {peer.label}: none in {plural(peer.tensors, 'tensor')} checked."
 
 
@@ -133,7 +137,8 @@ def _consequence(found: Findings) -> str:
         return f"The outcome's gap is {gap_words(found.effect)} ({p_words(found.adjusted_p, HOLM)})."
     if found.size == "EQUAL":
         return "The outcomes are equal, the fault is there all the same."
-    return f"The outcome shows no sure gap ({gap_words(found.effect)}); the fault is there all the same."
+    shown = not_shown(found.effect, found.adjusted_p, found.attainable_p, found.family)
+    return f"The outcome's gap is {gap_words(found.effect)}: {shown}. The fault is there all the same."
 
 
 def _outcome(found: Findings) -> str:
@@ -141,40 +146,25 @@ def _outcome(found: Findings) -> str:
     if effect.gap is None:
         return "no block has an outcome on both sides, so there is nothing to compare."
     reference, other = found.labels
-    words = f"the outcome of {other} differs from that of {reference} by {gap_words(effect)}"
+    gap = gap_words(effect)
+    differs = f"the outcome of {other} differs from that of {reference} by {gap}"
     within = f"within {margin} ({p_words(effect.equivalence.p, TOST)})"
     if found.size == "DIFFERENT":
-        return f"{words} ({p_words(found.adjusted_p, HOLM)}).{_beyond(found)}"
+        return f"{differs} ({p_words(found.adjusted_p, HOLM)}).{_beyond(found)}"
     if found.size == "DIFFERENT BUT NEGLIGIBLE":
-        return f"{words}, a difference ({p_words(found.adjusted_p, HOLM)}) but {within}."
+        return f"{differs}, a difference ({p_words(found.adjusted_p, HOLM)}) but {within}."
     if found.size == "EQUIVALENT":
-        return f"{words}, {within}."
-    return f"{words}; no difference is shown ({p_words(found.adjusted_p, HOLM)}){_no_equivalence(effect, margin)}"
+        return f"the outcomes of {other} and {reference} agree {within}: the gap is {gap}."
+    shown = not_shown(effect, found.adjusted_p, found.attainable_p, found.family)
+    sentences = (f"{shown[:1].upper()}{shown[1:]}.", no_equivalence(effect, margin), blocks_enough(effect, margin))
+    return " ".join([f"the gap of {other} against {reference} is {gap}.", *filter(None, sentences)])
 
 
 def _beyond(found: Findings) -> str:
     """Say what the one-ulp control adds to a difference; a control contrast is not held against another."""
-    beyond = found.beyond
     if found.control is not None:
         return ""
-    if beyond is None:
+    if found.beyond is None:
         return " Whether one ulp would do as much is unknown: add a control arm with `repeat` and `perturb: one-ulp`."
-    if beyond.interval.low is None:
-        return (
-            f" The one-ulp control shares {plural(beyond.n, 'block')} with it; at least {FEWEST} are needed to compare."
-        )
-    less = f"less the one-ulp control's it is {signed(beyond.difference)} {interval(beyond.interval)}"
-    return f" {less.capitalize()}, {'which excludes 0' if beyond.excludes_zero else 'no more than one ulp does'}."
-
-
-def _no_equivalence(effect: Effect, margin: Margin | None) -> str:
-    blocks = effect.blocks_for_difference
-    enough = f" About {number(blocks, 6)} blocks would show a gap like this one." if blocks else ""
-    if margin is None:
-        return f", and without a margin no equivalence is claimed.{enough}"
-    if effect.equivalence.p is None:
-        return f", and equivalence could not be tested ({effect.equivalence.method}).{enough}"
-    needed = effect.blocks_for_equivalence
-    if needed:
-        enough = f" About {number(max(needed, effect.n + 1), 6)} blocks would show it if the true gap is 0."
-    return f", nor equivalence within {margin} ({p_words(effect.equivalence.p, TOST)}).{enough}"
+    words = one_ulp_words(found.beyond, found.effect.gap)
+    return f" {words[:1].upper()}{words[1:]}."

@@ -27,7 +27,7 @@ class Trial:
         arm: arm's name.
         block: block's number.
         factors: level of each factor, in the grid's order.
-        status: done, diverged, failed or missing.
+        status: done, diverged, failed, interrupted or missing.
         batches: batches recorded.
         hashes: column of ``STREAMS`` -> hash, where recorded.
         failure: kind and first line of the error of a failed trial.
@@ -51,6 +51,8 @@ class Trial:
         """Say why the trial has no outcome; empty when it ran to its end."""
         if self.status == "failed":
             return f"failed ({self.failure})" if self.failure else "failed"
+        if self.status == "interrupted":
+            return "interrupted"
         if self.status == "diverged":
             return f"diverged: the loss of batch {self.batches - 1} is not finite"
         return "" if self.status == "done" else "not run"
@@ -80,11 +82,13 @@ def _trial(spec: TrialSpec, row: dict[str, object] | None) -> Trial:
     identity = (spec.trial_id, spec.arm, spec.block, tuple(spec.factors.items()))
     if row is None:
         return Trial(*identity, status="missing")
+    kind = str(row.get("failure_kind") or "")
+    interrupted = row["status"] == "failed" and kind == "interrupted"
     error = str(row.get("error") or "").strip().splitlines()
-    parts = [str(row.get("failure_kind") or ""), error[-1].strip() if error else ""]
+    parts = [kind, error[-1].strip() if error else ""]
     return Trial(
         *identity,
-        status=str(row["status"]),
+        status="interrupted" if interrupted else str(row["status"]),
         batches=int(str(row.get("batches") or 0)),
         hashes={name: str(row[name]) for name in STREAMS if row.get(name) is not None},
         failure=": ".join(part for part in parts if part),

@@ -59,7 +59,7 @@ class Told:
 
     Attributes:
         losses: one per batch; shorter than the trial for one that stopped early.
-        status: how it ended; None leaves the trial out of the store.
+        status: how it ended, ``interrupted`` too; None leaves the trial out of the store.
         audits: rows of ``audits``.
         hashes: columns of ``trials`` that prove the pairing.
         content: batch -> content hash.
@@ -128,9 +128,9 @@ def write_run(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], Told]) -> 
                     recorder.record(batch, float(loss), 0.001, metrics, order, content)
                 for row in told.audits:
                     recorder.audit(**row)
-                if told.status == "failed":
+                if told.status in ("failed", "interrupted"):
                     recorder.close()
-                    store.fail(trial, 1, "code", told.error)
+                    store.fail(trial, 1, "code" if told.status == "failed" else "interrupted", told.error)
                     continue
                 same = {
                     "initial_hash": f"weights{trial.block}",
