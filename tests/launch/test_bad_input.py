@@ -144,4 +144,4 @@ def test_an_unknown_trial_names_the_nearest(place):
 def test_a_run_that_is_not_there(place):
     for command in ("gap", "check"):
         words = refused(place.ablate(command, "nothing"), place)
-        assert "nothing: is missing" in words
+        assert "nothing: there is no run of this name" in words
