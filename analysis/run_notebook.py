@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +20,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from ablate.errors import AblateError, Problem
 
 PARAMETERS = "parameters"
+LONGEST_SOCKET = 80
 FOLDER = Path(__file__).parent / "notebooks"
 Progress = Callable[[str, int, int], None]
 """Called with the notebook's name, the cell it begins (from 1) and how many there are."""
@@ -45,28 +48,46 @@ def run_notebook(path: Path, run: Path, progress: Progress | None = None) -> Any
     """
     notebook = nbformat.read(path, as_version=4)
     _set_run(notebook, run.absolute(), path)
-    cells = len(notebook.cells)
+    cells, begun = len(notebook.cells), [0]
 
     def began(cell: Any, cell_index: int) -> None:
+        begun[0] = cell_index
         if progress:
             progress(path.name, cell_index + 1, cells)
 
     with TemporaryDirectory(prefix="ablate-report-") as scratch, (Path(scratch) / "stderr").open("wb") as said:
+        connection: dict[str, str] = {}
+        if len(scratch) < LONGEST_SOCKET:  # files that only this user may open, rather than ports
+            connection = {"transport": "ipc", "ip": str(Path(scratch) / "kernel")}
         manager = AsyncKernelManager(
             kernel_name="here",
             kernel_spec_manager=_ThisInterpreter(),
             connection_file=str(Path(scratch) / "kernel.json"),
+            **connection,
         )
         client = NotebookClient(notebook, km=manager, timeout=None, on_cell_start=began)
         environment = {**os.environ, "IPYTHONDIR": scratch, "MPLBACKEND": "agg", "JUPYTER_PLATFORM_DIRS": "1"}
         try:
-            client.execute(cwd=scratch, env=environment, stdout=said, stderr=said, cleanup_kc=True)
+            with _interruptible(client):
+                client.execute(cwd=scratch, env=environment, stdout=said, stderr=said, cleanup_kc=True)
         except CellExecutionError as error:
-            raise _failed(path, notebook, f"{error.ename}: {error.evalue}", run) from error
+            raise _failed(path, notebook, begun[0], f"{error.ename}: {error.evalue}", run) from error
         except DeadKernelError as error:
             last = (Path(scratch) / "stderr").read_text(errors="replace").strip().splitlines()[-3:]
-            raise _failed(path, notebook, " ".join(["its process died", *last]), run) from error
+            raise _failed(path, notebook, begun[0], " ".join(["its process died", *last]), run) from error
     return notebook
+
+
+@contextmanager
+def _interruptible(client: NotebookClient) -> Iterator[None]:
+    """Let Ctrl-C be a KeyboardInterrupt: nbclient's own handler ends the kernel, and what fails then varies."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError) as error:
+        cancelled = isinstance(error, asyncio.CancelledError)
+        if cancelled or getattr(client, "_async_cleanup_kernel_future", None) is not None:
+            raise KeyboardInterrupt from error
+        raise
 
 
 class _ThisInterpreter(KernelSpecManager):
@@ -85,12 +106,7 @@ def _set_run(notebook: Any, run: Path, path: Path) -> None:
     raise ValueError(f"{path}: no cell carries the tag {PARAMETERS!r}")
 
 
-def _failed(path: Path, notebook: Any, why: str, run: Path) -> AblateError:
-    """Name the last cell that began."""
-    begun = [
-        at for at, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.metadata.get("execution")
-    ]
-    at = max(begun, default=0)
+def _failed(path: Path, notebook: Any, at: int, why: str, run: Path) -> AblateError:
     where = f"{path.name}, cell {at + 1} ({notebook.cells[at].source.splitlines()[-1].strip()})"
     advice = f"No page was written. Open {path} in Jupyter with RUN = {str(run.absolute())!r} to look closer."
     return AblateError(Problem(where, why, advice=advice))

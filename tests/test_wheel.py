@@ -39,6 +39,8 @@ def test_the_wheel_holds_code_data_configs_and_no_tests(wheel: Path) -> None:
         "trainables/data/mnist_5k.npz",
         "trainables/data/NOTICE.md",
         "analysis/gap.py",
+        "analysis/notebooks/01_gap.ipynb",
+        "analysis/templates/report.html.j2",
     ):
         assert wanted in names
     assert not [name for name in names if name.startswith("tests")]
@@ -60,4 +62,6 @@ def test_init_launch_and_gap_work_in_a_fresh_environment(wheel: Path, tmp_path: 
     assert launched == run(ablate, "gap", "my_first_study", cwd=work)
     assert launched.split(":")[0] in ("EQUIVALENT", "INCONCLUSIVE", "SYSTEMATIC")
     assert "BITWISE EQUAL" in launched  # the A/A control
+    assert "wrote" in run(ablate, "report", "my_first_study", cwd=work)
+    assert (work / "runs" / "my_first_study" / "report.html").read_text().startswith("<!doctype html>")
     assert "0 errors" in run(ablate, "check", "my_first_study", cwd=work)

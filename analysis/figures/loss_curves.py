@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from analysis.cells import cell_words
 from analysis.digits import plural
 from analysis.figures.captioned import Captioned
-from analysis.figures.style import GREY, legend_below, looks, n_words, new_figure, panels_across, style
+from analysis.figures.style import GREY, LINES, legend_below, looks, n_words, new_figure, panels_across, style
 from analysis.loss_bands import Band
 
 MOST_OVERLAID = 4
@@ -52,7 +52,8 @@ def draw_loss_curves(
             for band in other:
                 axis.plot(band.batch, band.middle, color=GREY, lw=1.2, ls=":", zorder=3)
             for band in panels[at]:
-                _draw(axis, band, look[band.arm][0], look[band.arm][1], shaded)
+                line = look[band.arm][1] if by_arm else LINES[arms.index(band.arm) % len(LINES)]
+                _draw(axis, band, look[band.arm][0], line, shaded)
             if window:
                 axis.axvspan(*window, color="0.5", alpha=0.12, lw=0)
             title = f"{panels[at][0].arm} (n = {panels[at][0].blocks})" if by_arm else cell_words(panels[at][0].cell)

@@ -289,3 +289,20 @@ def test_templates_and_notebooks_lie_in_the_package():
     root = Path(analysis.__file__).parent
     assert (root / "templates" / "report.html.j2").exists()
     assert (root / "notebooks" / "01_gap.ipynb").exists()
+
+
+@pytest.mark.parametrize("cell", [2, 9])
+def test_ctrl_c_ends_the_kernel_and_writes_nothing(run, tmp_path, cell):
+    code = (
+        "import os, signal, sys; from ablate.cli import exit_code; from ablate.record.reader import Run\n"
+        "from pathlib import Path; from analysis.report import write_report\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"def told(name, cell, cells):\n    if cell == {cell}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "try:\n    write_report(Run(sys.argv[1]), Path(sys.argv[2]), told)\n"
+        "except BaseException as error:\n    sys.exit(exit_code(error))\n"
+    )
+    words = [sys.executable, "-c", code, run.paths.root, tmp_path / "page.html"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.startswith("interrupted")
+    assert list(tmp_path.iterdir()) == []
