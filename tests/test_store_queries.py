@@ -30,12 +30,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line.split()[1].rstrip(";"))
+@pytest.mark.parametrize("line", LINES.strip().splitlines(), ids=lambda line: line.partition(".")[0])
 def test_a_line_for_another_tool(folder, line):
-    expression = re.fullmatch(r"(import .*?); print\((.*)\)", line)
-    assert expression, line
     code = (
-        f"{expression[1]}\nfound = {expression[2]}\n"
+        f"import {line.partition('.')[0]}\nfound = {line}\n"
         "rows = found.fetchall() if hasattr(found, 'fetchall') else found.rows() if hasattr(found, 'rows') "
         "else list(found.items())\nprint(sorted((arm, float(loss)) for arm, loss in rows))"
     )
