@@ -11,7 +11,22 @@ import pytest
 from ablate.cli import app
 from tests.conftest import ABLATE
 
-COMMANDS = ("init", "plan", "schema", "launch", "trial", "gap", "report", "import", "export", "check")
+COMMANDS = (
+    "init",
+    "plan",
+    "schema",
+    "launch",
+    "trial",
+    "gap",
+    "report",
+    "import",
+    "export",
+    "check",
+    "show",
+    "status",
+    "runs",
+    "doctor",
+)
 SURFACE = {
     "init": {"folder"},
     "plan": {"grid", "--from", "--measure", "--json"},
@@ -34,6 +49,10 @@ SURFACE = {
         "--runs",
     },
     "export": {"run", "--to", "--output"},
+    "show": {"run", "--batch", "--block", "--output"},
+    "status": {"run", "--json"},
+    "runs": {"--runs", "--json"},
+    "doctor": {"--runs", "--json"},
     "check": {"run", "--json"},
 }
 HEAVY = ("torch", "ray", "scipy", "pandas")
