@@ -45,7 +45,7 @@ def test_the_grid_file_is_valid_for_the_starters_trainable(tmp_path: Path, monke
     (tmp_path / "grid.yaml").write_text(grid)
     monkeypatch.chdir(tmp_path)
     study = read_study(Path("grid.yaml"))
-    assert len(trials(study.grid)) == 2 * (3 * 6 + 2)
+    assert len(trials(study.grid)) == 2 * (3 * 7 + 2)
 
 
 def test_the_function_trainable_the_commands_and_the_query_run(tmp_path: Path) -> None:

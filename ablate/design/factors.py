@@ -213,6 +213,6 @@ def arm_names(written: Any) -> dict[str, str | None]:
     if not isinstance(written, dict) or not written:
         return {"default": None}
     return {
-        name: arm.get("repeat") if isinstance(arm, dict) and arm.get("repeat") in written else None
+        name: arm["repeat"] if isinstance(arm, dict) and arm.get("repeat") in list(written) else None
         for name, arm in written.items()
     }

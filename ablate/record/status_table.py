@@ -34,7 +34,9 @@ def status_table(status: RunStatus) -> RenderableType:
         else f"not being written; last change {ago(status.changed)}"
     )
     return Group(
-        *lines, Text(writer), Text("CPU: processor seconds per second of one trial, 1 is one busy core; threads: how many used it.")
+        *lines,
+        Text(writer),
+        Text("CPU: processor seconds per second of one trial, 1 is one busy core; threads: how many used it."),
     )
 
 

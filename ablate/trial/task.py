@@ -21,7 +21,7 @@ class TrialTask(Frozen):
         weights: sha256 of the stored initial weights; None if the trainable gave none.
         data_hash: hash of the data set, from ``prepare()``; None if the trainable gave none.
         git_commit: commit of the folder the study was launched from; empty outside a repository.
-        git_dirty: whether that folder had uncommitted changes.
+        git_dirty: whether that folder had uncommitted changes; None outside a repository.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -33,7 +33,7 @@ class TrialTask(Frozen):
     weights: str | None = None
     data_hash: str | None = None
     git_commit: str = ""
-    git_dirty: bool = False
+    git_dirty: bool | None = None
     gpus: tuple[str, ...] = ()
 
 
