@@ -24,7 +24,7 @@ gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),install)
 	PYTHONPATH=. $(GPU_PYTHON) benchmarks/gpu_gap.py
 
 test: install lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-slow: install
 	$(BIN)/python -m pytest -m 'slow and not gpu'
