@@ -263,18 +263,19 @@ def status(run: Run, as_json: Json = False) -> None:
     from ablate.record.reader import Run as OpenRun
     from ablate.record.status import run_status
     from ablate.record.status_table import status_table
+    from ablate.trial.nvml import gpu_load
 
     opened = OpenRun(run)
     now, console = run_status(opened), _console()
     if console.is_terminal and now.writer and not as_json:
         from rich.live import Live
 
-        with Live(status_table(now), console=console) as live:
+        with Live(status_table(now, gpu_load()), console=console) as live:
             while now.writer:
                 time.sleep(1)
-                live.update(status_table(now := run_status(opened)))
+                live.update(status_table(now := run_status(opened), gpu_load()))
         return
-    _show(asdict(now), as_json, lambda console: console.print(status_table(now)))
+    _show(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
 
 
 @app.command("runs")

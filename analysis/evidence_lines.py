@@ -8,12 +8,15 @@ from analysis.guard_findings import Coverage
 from analysis.one_ulp_words import one_ulp_words
 
 NOT_DETERMINED = "not determined: this version does not compare gradients with a float64 reference yet"
+MEND = "the line named saved the tensor, the write is elsewhere: look for code that reuses its memory, or save a copy"
 
 
 def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
     """Return (kind, what was found) for each kind of evidence."""
     lines = [("start and data", _streams(contrast))]
     lines += [("saved tensors", _guard(side)) for side in contrast.guard]
+    if any(side.fault for side in contrast.guard):
+        lines.append(("to mend", MEND))
     lines.append(("losses", _losses(contrast)))
     beyond = contrast.beyond_one_ulp
     if beyond is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from ablate.design.spec import GridSpec
+from ablate.record.reader import Run
 from analysis.digits import plural
 from analysis.gap_rows import Rows
 
@@ -49,13 +50,24 @@ def versions(recorded: pa.Table) -> list[tuple[str, str]]:
     return found
 
 
+def diffs(run: Run, recorded: pa.Table) -> list[tuple[str, str]]:
+    """Return what had been changed since the commits that trials ran from: name and text of each stored diff."""
+    if "git_diff" not in recorded.column_names:
+        return []
+    names = sorted({name for name in recorded["git_diff"].to_pylist() if name})
+    return [(name, run.paths.diff(name).read_text(errors="replace")) for name in names if run.paths.diff(name).exists()]
+
+
 def arm_settings(recorded: pa.Table, grid: GridSpec) -> Rows:
     """Return what each arm's trials found when they read their settings back."""
     rows = []
     for arm in grid.arms:
         own = [row for row in recorded.to_pylist() if row["arm"] == arm]
-        rows.append((arm, *(_all(row.get(name) for row in own) for name in SETTINGS), _environment(own)))
-    heads = ("arm", "threads set", "threads used", "precision", "oneDNN", "deterministic", "environment")
+        own_settings = ", ".join(f"{name}={value}" for name, value in grid.arms[arm].settings.items()) or "-"
+        read_back = (_all(row.get(name) for row in own) for name in SETTINGS)
+        rows.append((arm, own_settings, *read_back, _environment(own)))
+    read = ("threads set", "threads used", "precision", "oneDNN", "deterministic")
+    heads = ("arm", "its own settings", *read, "environment")
     return Rows(heads, len(heads), tuple(rows))
 
 

@@ -18,7 +18,7 @@ from analysis.gap import gap
 from analysis.gap_report import GapReport
 from analysis.html_tables import table
 from analysis.methods import methods
-from analysis.provenance import arm_settings, machines, versions
+from analysis.provenance import arm_settings, diffs, machines, versions
 from analysis.report_body import body
 from analysis.reproduce import commands, grid_text
 from analysis.run_notebook import Progress, notebooks, run_notebook
@@ -71,6 +71,7 @@ def page(run: Run, report: GapReport, bodies: list[str]) -> str:
         arms=table(arm_settings(recorded, run.grid)).text,
         commands=commands(run, recorded),
         grid=grid_text(run),
+        diffs=diffs(run, recorded),
         words=WORDS,
         spec_hash=run.spec.hash,
         version=ablate.__version__,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.headline import Headline
 
 HEADLINES: dict[Headline, str] = {
-    "BUG": "a fault was seen at work during training: the difference is no noise and no property of the machine.",
+    "BUG": "a fault was seen at work during training, in one side of the comparison or both.",
     "CONFOUNDED": "the arms did not start equal, so no difference between them can be blamed on what was changed.",
     "SYSTEMATIC": "the outcomes differ by more than the margin, by more than chance and by more than rounding does.",
     "INCONCLUSIVE": "neither a difference nor its absence is shown yet.",

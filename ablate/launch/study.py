@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,12 +25,14 @@ from ablate.design.trial_spec import TrialSpec
 from ablate.design.yaml_source import Loc, dotted, read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
+from ablate.launch.code_state import CodeState, code_state
 from ablate.launch.local import Finished, LocalLauncher
 from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
 from ablate.launch.ray_launcher import RayLauncher
 from ablate.record.journal import rows_written
+from ablate.record.paths import StorePaths
 from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
 from ablate.trial.task import TrialEnd, TrialTask
@@ -201,7 +202,7 @@ class _Ended:
 
 def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -> TrialTask:
     """Return the next attempt at a trial."""
-    commit, dirty = _git(study.path.resolve().parent)
+    code = _code(study.path.resolve().parent, store.paths.root)
     return TrialTask(
         spec=spec,
         root=str(store.paths.root.resolve()),
@@ -210,8 +211,9 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
         search=study.search,
         weights=prepared.weights[model_key(spec)],
         data_hash=prepared.data[model_key(spec)],
-        git_commit=commit,
-        git_dirty=dirty,
+        git_commit=code.commit,
+        git_dirty=code.dirty,
+        git_diff=code.diff,
     )
 
 
@@ -237,14 +239,8 @@ def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None
 
 
 @cache
-def _git(folder: Path) -> tuple[str, bool | None]:
-    def run(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False).stdout
-
-    with suppress(FileNotFoundError):  # no git on this machine
-        commit = run("rev-parse", "HEAD").strip()
-        return commit, bool(run("status", "--porcelain")) if commit else None
-    return "", None
+def _code(folder: Path, root: Path) -> CodeState:
+    return code_state(folder, StorePaths(root))
 
 
 @contextmanager

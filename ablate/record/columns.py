@@ -51,6 +51,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "source_hash": "string",
     "git_commit": "string",
     "git_dirty": "bool",
+    "git_diff": "string",
     "env": "string",
     "peak_memory_bytes": "int64",
     "gpu_peak_memory_bytes": "int64",

@@ -175,7 +175,17 @@ class StorePaths:
             self.artifacts,
             self.artifact_files,
             self.attempts,
+            self.diffs,
         )
+
+    @property
+    def diffs(self) -> Path:
+        """Folder of what had been changed since the commit that trials ran from."""
+        return self.root / "diffs"
+
+    def diff(self, name: str) -> Path:
+        """One such diff, named by its content."""
+        return self.diffs / f"{name}.diff"
 
     @property
     def report(self) -> Path:

@@ -13,8 +13,13 @@ from rich.text import Text
 from ablate.record.status import ArmStatus, RunStatus
 
 
-def status_table(status: RunStatus) -> RenderableType:
-    """Return one run's arms as a table under a line that sums them up."""
+def status_table(status: RunStatus, gpus: Sequence[tuple[str, int]] = ()) -> RenderableType:
+    """Return one run's arms as a table under a line that sums them up.
+
+    Args:
+        status: the run.
+        gpus: name and percent busy of this machine's GPUs.
+    """
     share = 100 * status.batches / max(1, status.batches_in_all)
     head = f"{status.study}: {status.total('done')} of {status.total('planned')} trials done"
     if running := status.total("running"):
@@ -37,6 +42,7 @@ def status_table(status: RunStatus) -> RenderableType:
         *lines,
         Text(writer),
         Text("CPU: processor seconds per second of one trial, 1 is one busy core; threads: how many used it."),
+        *(Text(f"GPU: {name}, {percent} % busy now, on this machine") for name, percent in gpus),
     )
 
 

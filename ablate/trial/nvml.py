@@ -40,6 +40,28 @@ def all_gpus() -> tuple[Gpu, ...]:
         return tuple(found)
 
 
+class _Utilisation(ctypes.Structure):
+    """NVML's nvmlUtilization_t: percent of the last sample period (a sixth of a second to a second)."""
+
+    _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
+
+
+def gpu_load() -> tuple[tuple[str, int], ...]:
+    """Return (name, percent of the time that a kernel ran) of each GPU that says so; empty without a driver."""
+    with _library() as nvml:
+        count = ctypes.c_uint(0)
+        if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+            return ()
+        loads = []
+        for index in range(count.value):
+            handle, found = ctypes.c_void_p(), _Utilisation()
+            if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
+                continue
+            if not nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(found)):
+                loads.append((_text(nvml.nvmlDeviceGetName, handle), int(found.gpu)))
+        return tuple(loads)
+
+
 def driver_version() -> str:
     """Return the driver's version, such as 580.65.06; empty without one."""
     with _library() as nvml:

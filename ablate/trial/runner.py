@@ -28,7 +28,8 @@ def run_trial(task: TrialTask) -> TrialEnd:
     Never raises for what the trainable does: a failure is returned, with the batch it happened at.
     """
     usage = Usage()
-    known: dict[str, Any] = {"git_commit": task.git_commit, "git_dirty": task.git_dirty, **machine_columns()}
+    git = {"git_commit": task.git_commit, "git_dirty": task.git_dirty, "git_diff": task.git_diff}
+    known: dict[str, Any] = {**git, **machine_columns()}
     try:
         with Recorder(StorePaths(Path(task.root)), task.spec, task.attempt) as recorder:
             at = "before the first batch"

@@ -22,6 +22,7 @@ class TrialTask(Frozen):
         data_hash: hash of the data set, from ``prepare()``; None if the trainable gave none.
         git_commit: commit of the folder the study was launched from; empty outside a repository.
         git_dirty: whether that folder had uncommitted changes; None outside a repository.
+        git_diff: name of the stored diff of those changes; None without any.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -34,6 +35,7 @@ class TrialTask(Frozen):
     data_hash: str | None = None
     git_commit: str = ""
     git_dirty: bool | None = None
+    git_diff: str | None = None
     gpus: tuple[str, ...] = ()
 
 

@@ -108,7 +108,7 @@ def test_the_first_screen_is_question_headline_and_evidence(written):
     assert "Does the machinery tell right from wrong?" in first
     assert "BUG a fault was seen at work during training" in first
     assert "This tensor was overwritten between forward and backward: target of MseLossBackward0" in first
-    assert "What this rests on (<b>bad</b> against plain, the worst of 2 comparisons)" in first
+    assert "What this rests on (<b>bad</b> against plain, first of 2 comparisons, controls included)" in first
     assert "saved tensors arm <b>bad</b>: overwritten in 24 of 24 watched batches" in first
     assert len(first) < 2500
 
@@ -252,7 +252,7 @@ def test_provenance_names_every_machine_and_version(tmp_path):
     assert ("git commit", "c0; c1") in versions(recorded)
     assert ("ablate", "not recorded") in versions(recorded)
     assert arm_settings(recorded, run.grid).rows[0] == (
-        "plain", "1", "not recorded", "not recorded", "yes", "not recorded", "A=0\nor: A=1",
+        "plain", "-", "1", "not recorded", "not recorded", "yes", "not recorded", "A=0\nor: A=1",
     )  # fmt: skip
     assert commands(run, recorded)[:2] == ["git checkout c1", "# trials ran at 2 commits: c0, c1"]
 

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 
+import psutil
 import pytest
 
 from ablate.record.journal import read_identity, rows_written
@@ -114,3 +115,37 @@ def test_kill_9_of_a_trial_fails_that_trial_alone(place, how):
     assert "1 of 2 trials failed" in done.words
     nothing_runs(place)
     complete(place, {key: before[key]}, "--local")
+
+
+@HOW
+def test_ctrl_c_twice_ends_at_once_and_still_loses_nothing(place, how):
+    process = under_way(place, *how)
+    before = acknowledged(place)
+    os.killpg(process.pid, signal.SIGINT)
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    done = place.finish(process)
+    assert done.code == 130, done.text
+    assert "Traceback" not in done.text
+    assert done.seconds < 8
+    nothing_runs(place, within_s=GONE_S if how else 10.0)
+    complete(place, before, "--local")
+
+
+@pytest.mark.slow
+def test_kill_9_of_a_tune_actor_fails_its_trial_alone(place):
+    process = under_way(place)
+    ours = set(place.running())  # Ray's workers write their title over their environment, but have parents of ours
+    titled = [
+        one for one in psutil.process_iter(["cmdline", "ppid"]) if (one.info["cmdline"] or [""])[0].startswith("ray::")
+    ]
+    actor = next(one for one in titled if one.info["ppid"] in ours and "Trial" in one.info["cmdline"][0])
+    actor.kill()
+    before = acknowledged(place)
+    done = place.finish(process)
+    assert done.code == 3, done.text
+    assert "infrastructure failure: trial t" in done.words
+    assert "1 of 2 trials failed" in done.words
+    nothing_runs(place)
+    complete(place, {}, "--local")
+    assert before

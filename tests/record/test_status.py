@@ -88,6 +88,10 @@ def test_the_table_sums_up_and_explains_its_columns() -> None:
     assert "0.97" in shown
 
 
+def test_the_load_of_gpus_is_shown() -> None:
+    assert "GPU: NVIDIA A, 42 % busy now, on this machine" in text(status_table(one(), [("NVIDIA A", 42)]))
+
+
 def test_runs_are_listed_last_changed_first() -> None:
     listed = text(runs_table([one(), one(study="newer", changed=time.time(), writer="process 1")]))
     assert listed.index("newer") < listed.index(" s ")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ablate.trial import nvml
-from ablate.trial.nvml import Gpu, all_gpus, driver_version, visible_gpus
+from ablate.trial.nvml import Gpu, all_gpus, driver_version, gpu_load, visible_gpus
 
 TWO = (Gpu("GPU-aaaa-1", "NVIDIA A"), Gpu("GPU-bbbb-2", "NVIDIA B"))
 
@@ -35,6 +35,10 @@ class FakeLibrary:
 
     def nvmlDeviceGetName(self, handle: ctypes.c_void_p, buffer: Any, length: Any) -> int:
         buffer.value = self.gpus[(handle.value or 0) - 1].name.encode()
+        return 0
+
+    def nvmlDeviceGetUtilizationRates(self, handle: ctypes.c_void_p, found: Any) -> int:
+        found._obj.gpu = 40 + (handle.value or 0)
         return 0
 
     def nvmlSystemGetDriverVersion(self, buffer: Any, length: Any) -> int:
@@ -99,3 +103,10 @@ def test_the_shells_own_choice_is_kept(
 ) -> None:
     use(monkeypatch, FakeLibrary(TWO))
     assert visible_gpus({} if variable is None else {"CUDA_VISIBLE_DEVICES": variable}) == visible
+
+
+def test_the_load_of_each_open_gpu_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    use(monkeypatch, FakeLibrary(TWO, closed=(0,)))
+    assert gpu_load() == (("NVIDIA B", 42),)
+    use(monkeypatch, None)
+    assert gpu_load() == ()
