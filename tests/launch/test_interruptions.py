@@ -139,7 +139,7 @@ def test_kill_9_of_a_tune_actor_fails_its_trial_alone(place):
     titled = [
         one for one in psutil.process_iter(["cmdline", "ppid"]) if (one.info["cmdline"] or [""])[0].startswith("ray::")
     ]
-    actor = next(one for one in titled if one.info["ppid"] in ours and "Trial" in one.info["cmdline"][0])
+    actor = next(one for one in titled if one.info["ppid"] in ours and "Trainable" in one.info["cmdline"][0])
     actor.kill()
     before = acknowledged(place)
     done = place.finish(process)
