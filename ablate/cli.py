@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ablate.exit_codes import exit_code
+from ablate.terminal import emit, make_console, say
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from ablate.design.forecast import ContrastPower, Forecast
-    from ablate.design.plan import Plan
-    from ablate.launch.study import Study
 
 app = typer.Typer(
     help="Does training still come out the same after you changed the machine, a flag or a version? "
@@ -40,7 +36,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Where to write.")] = Path(
     from ablate.design.starter import write_starter
 
     grid = "grid.yaml" if folder == Path(".") else folder / "grid.yaml"
-    _say(*(f"wrote {path}" for path in write_starter(folder)), f"next: ablate launch {grid}")
+    say(*(f"wrote {path}" for path in write_starter(folder)), f"next: ablate launch {grid}")
 
 
 @app.command()
@@ -56,19 +52,20 @@ def plan(
     from ablate.design.forecast_table import render_forecast
     from ablate.design.plan import plan as make_plan
     from ablate.design.plan_table import render
+    from ablate.forecasting import forecast
     from ablate.launch.placement import available_cores
     from ablate.launch.study import read_study
 
     study = read_study(grid)
     made = make_plan(study.grid, available_cores())
-    forecast = _forecast(study, made, run, measure)
+    expected = forecast(study, made, run, measure)
 
     def both(console: Console) -> None:
         render(made, console)
-        render_forecast(forecast, console)
+        render_forecast(expected, console)
 
-    content = {**made.model_dump(mode="json"), "forecast": forecast.model_dump(mode="json")}
-    _show(content, as_json, both)
+    content = {**made.model_dump(mode="json"), "forecast": expected.model_dump(mode="json")}
+    emit(content, as_json, both)
 
 
 @app.command()
@@ -76,7 +73,7 @@ def schema() -> None:
     """Print the JSON Schema of grid files, for editors: `ablate schema > grid.schema.json`."""
     from ablate.design.schema import grid_schema
 
-    _show(grid_schema(), True, None)
+    emit(grid_schema(), True, None)
 
 
 @app.command()
@@ -105,7 +102,7 @@ def launch(
     study = read_study(grid)
     root = runs / study.grid.study
     launcher = new_launcher(local, address, offer or ())
-    launched = run_study(study, launcher, root, _console(stderr=True), allow_mixed_code)
+    launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
     typer.echo(f"stored in {root}; to print this again: ablate gap {shlex.quote(str(root))}", err=True)
     if launched.failed:
@@ -127,7 +124,7 @@ def trial(
 
     root = run_alone(grid, trial_id, runs)
     losses = OpenRun(root).batches(["loss"])["loss"].to_pylist()
-    _say(
+    say(
         f"{len(losses)} batches, loss {losses[0]:.6g} at the first, {losses[-1]:.6g} at the last", f"recorded in {root}"
     )
 
@@ -152,9 +149,9 @@ def report(
 
     opened = OpenRun(run)
     page = output or opened.paths.report
-    with progress(_console(stderr=True)) as told:
+    with progress(make_console(stderr=True)) as told:
         write_report(opened, page, told)
-    _say(f"wrote {page}")
+    say(f"wrote {page}")
 
 
 @app.command("import")
@@ -191,10 +188,10 @@ def import_run(
     names = Names(arm, block, step, loss, tuple(factor or ()))
     command = shlex.join(["ablate", *sys.argv[1:]])
     found = bring_in(path, study, runs, names, question, reference, last, command)
-    _say(f"wrote {found.root}: {found.trials} trials, {found.rows} batches")
+    say(f"wrote {found.root}: {found.trials} trials, {found.rows} batches")
     if found.ended_early:
-        _say(f"{found.ended_early} trials end before the longest one and have no outcome")
-    _say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
+        say(f"{found.ended_early} trials end before the longest one and have no outcome")
+    say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
 
 
 @app.command()
@@ -213,7 +210,7 @@ def export(
     folder = output or Path(f"{opened.grid.study}-{to}")
     rows = export_run(opened, to, folder)
     counts = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-    _say(f"wrote {folder}: rows {counts}; read back, equal bit for bit")
+    say(f"wrote {folder}: rows {counts}; read back, equal bit for bit")
 
 
 @app.command()
@@ -230,7 +227,7 @@ def show(
     from ablate.record.reader import Run as OpenRun
     from analysis.show import write_show
 
-    _say(f"wrote {write_show(OpenRun(run), batch, block, output)}")
+    say(f"wrote {write_show(OpenRun(run), batch, block, output)}")
 
 
 @app.command()
@@ -246,10 +243,10 @@ def check(run: Run, as_json: Json = False) -> None:
     findings = check_run(OpenRun(run))
     errors = [finding for finding in findings if finding.severity == "error"]
     if as_json:
-        _show([asdict(finding) for finding in findings], True, None)
+        emit([asdict(finding) for finding in findings], True, None)
     else:
         summary = f"{len(errors)} errors, {len(findings) - len(errors)} notes"
-        _say(*map(str, findings), f"{summary}; looked for: {', '.join(CODES.values())}")
+        say(*map(str, findings), f"{summary}; looked for: {', '.join(CODES.values())}")
     if errors:
         raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
 
@@ -266,7 +263,7 @@ def status(run: Run, as_json: Json = False) -> None:
     from ablate.trial.nvml import gpu_load
 
     opened = OpenRun(run)
-    now, console = run_status(opened), _console()
+    now, console = run_status(opened), make_console()
     if console.is_terminal and now.writer and not as_json:
         from rich.live import Live
 
@@ -275,7 +272,7 @@ def status(run: Run, as_json: Json = False) -> None:
                 time.sleep(1)
                 live.update(status_table(now := run_status(opened), gpu_load()))
         return
-    _show(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
+    emit(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
 
 
 @app.command("runs")
@@ -291,54 +288,23 @@ def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     if not runs.is_dir():
         raise BadInput(Problem(str(runs), "is not a folder", advice="name the folder of all runs with --runs"))
     found = [run_status(OpenRun(spec.parent)) for spec in sorted(runs.glob("*/spec.json"))]
-    _show([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
+    emit([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
 
 
 @app.command()
 def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     """Say what this machine offers, and what would bias a study run on it."""
-    import os
     from dataclasses import asdict
 
     from ablate.launch.doctor import diagnose
 
     found = diagnose(os.environ, runs if runs.exists() else Path("."))
     if as_json:
-        _show(asdict(found), True, None)
+        emit(asdict(found), True, None)
         return
     width = max(map(len, found.facts))
-    _say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
-    _say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
-
-
-def _forecast(study: Study, made: Plan, run: str | None, measured: bool) -> Forecast:
-    from ablate.design.forecast import UNKNOWN, Forecast, forecast_time
-    from ablate.design.pace import Paces
-    from ablate.launch.placement import this_machine
-
-    if run is None and not measured:
-        return Forecast(notes=(UNKNOWN,))
-    paces: Paces | None = None
-    power: tuple[ContrastPower, ...] = ()
-    notes: tuple[str, ...]
-    if run is not None:
-        from ablate.record.reader import Run as OpenRun
-        from ablate.record.timing import timed_trials
-        from analysis import power as past
-
-        opened = OpenRun(run)
-        paces = Paces(f"as in {opened.paths.root}", timed_trials(opened))
-        power, notes = past.power(opened, study.grid, made), past.differences(opened.grid, study.grid)
-    else:
-        notes = ("power is not known: --from RUN takes the spread between blocks from a past run of this model",)
-    if measured:
-        from ablate.launch.measure import measure, short_trial
-
-        spec = short_trial(study)
-        typer.echo(f"timing {spec.batches} batches of arm {spec.arm}", err=True)
-        paces = Paces(f"{spec.batches} batches of arm {spec.arm} timed here", [measure(study, spec)])
-    assert paces is not None, "a run or a measurement was asked for"
-    return Forecast(time=forecast_time(study.specs, paces, this_machine().resources), power=power, notes=notes)
+    say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
+    say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
 
 
 def _print_gap(run: str, as_json: bool) -> None:
@@ -347,48 +313,7 @@ def _print_gap(run: str, as_json: bool) -> None:
     from analysis.gap_table import print_gap
 
     report = compute(OpenRun(run))
-    _show(report.to_json(), as_json, lambda console: print_gap(report, console))
-
-
-def _show(content: Any, as_json: bool, render: Any) -> None:
-    with _reader_may_leave():
-        if as_json:
-            typer.echo(json.dumps(content, indent=1, allow_nan=False))
-        else:
-            render(_console())
-
-
-def _say(*lines: str) -> None:
-    with _reader_may_leave():
-        for line in lines:
-            typer.echo(line)
-
-
-def _console(stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    class Patient(Console):
-        def on_broken_pipe(self) -> None:  # rich would end the launch
-            self.quiet = True
-
-    return Patient(stderr=stderr)
-
-
-@contextmanager
-def _reader_may_leave() -> Iterator[None]:
-    """Print to the end although `head` has seen enough: the exit code is about the execution, not about the reader."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())  # what is still buffered goes there at exit
-
-
-KEPT = "finished trials are kept, the others begin again or at their checkpoint: launch again to resume"
-
-USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
-"""click's UsageError, wherever this release of typer keeps click."""
+    emit(report.to_json(), as_json, lambda console: print_gap(report, console))
 
 
 def main() -> None:
@@ -400,30 +325,3 @@ def main() -> None:
     except BaseException as error:
         code = exit_code(error)
     sys.exit(code)
-
-
-def exit_code(error: BaseException) -> int:
-    """Print what a user should read of ``error`` and return the exit code."""
-    from ablate.errors import AblateError
-
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else 1
-    if isinstance(error, typer.Exit):
-        return error.exit_code
-    if isinstance(error, USAGE_ERROR):
-        error.show()
-        return 2
-    if isinstance(error, AblateError):
-        typer.echo(f"error: {error}", err=True)
-        return error.exit_code
-    if isinstance(error, KeyboardInterrupt | typer.Abort):
-        typer.echo(f"interrupted; {KEPT}", err=True)
-        return 130
-    if type(error).__name__ == "Terminated":
-        typer.echo(f"terminated; {KEPT}", err=True)
-        return 143
-    import traceback
-
-    traceback.print_exception(error)
-    typer.echo("error: this is a fault of ablate itself; please report it with the lines above", err=True)
-    return 1

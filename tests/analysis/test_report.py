@@ -294,7 +294,7 @@ def test_templates_and_notebooks_lie_in_the_package():
 @pytest.mark.parametrize("cell", [2, 9])
 def test_ctrl_c_ends_the_kernel_and_writes_nothing(run, tmp_path, cell):
     code = (
-        "import os, signal, sys; from ablate.cli import exit_code; from ablate.record.reader import Run\n"
+        "import os, signal, sys; from ablate.exit_codes import exit_code; from ablate.record.reader import Run\n"
         "from pathlib import Path; from analysis.report import write_report\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"def told(name, cell, cells):\n    if cell == {cell}: os.kill(os.getpid(), signal.SIGINT)\n"
