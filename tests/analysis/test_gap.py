@@ -309,6 +309,7 @@ def test_every_contrast_is_answered_first_the_worst_first(analyse):
 
 def test_the_first_screen_holds_verdicts_and_evidence(analyse, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # the store's path is shown from here, and so is as long in every test run
+    monkeypatch.setenv("COLUMNS", "100")  # the width it is meant for; pytest-xdist sets 80
     told = teller(changed=lambda t, x: Told(x * (1.8 + 0.1 * generator(t.block).random()), audits=faulty_audits()))
     text = printed(analyse(grid({**ARMS, "third": arm(way=3)}), told)).splitlines()[:25]
     assert any(line.startswith("  one ulp ") for line in text)
