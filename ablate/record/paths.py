@@ -51,11 +51,6 @@ class StorePaths:
         """Folder of initial weights and buffers."""
         return self.root / "initial"
 
-    @property
-    def initial_index(self) -> Path:
-        """Which initial weights belong to which block and settings."""
-        return self.initial / "index.json"
-
     def initial_weights(self, sha256: str) -> Path:
         """Initial weights, named by their hash."""
         return self.initial / f"{sha256}.safetensors"

@@ -18,4 +18,3 @@ def test_names_cover_everything_a_store_makes(tmp_path):
     paths = StorePaths(tmp_path)
     assert {"grid.yaml", "spec.json.tmp", "lock", "journal", "initial", "trials"} <= paths.names
     assert paths.initial_weights("ab").name == "ab.safetensors"
-    assert paths.initial_index.parent == paths.initial
