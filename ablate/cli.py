@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -323,5 +324,6 @@ def main() -> None:
         if code == 130:  # typer turned a KeyboardInterrupt into a return value
             raise KeyboardInterrupt
     except BaseException as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a further Ctrl-C would kill what is ending anyway: -2, not 130
         code = exit_code(error)
     sys.exit(code)

@@ -69,9 +69,20 @@ AUDIT_COLUMNS: dict[str, str] = {
     "role": "string",
     "near": "string",
     "source": "string",
+    "quantity": "string",
+    "name": "string",
+    "reference": "string",
+    "error": "float64",
+    "scale": "float64",
+    "bound": "float64",
+    "noise": "float64",
+    "own_error": "float64",
+    "own_bound": "float64",
+    "roundoff": "float64",
+    "anchor": "float64",
     "detail": "string",
 }
-"""Columns that one audit may carry."""
+"""Columns that one audit may carry. Distances (``error`` to ``anchor``) are Euclidean norms: see ``ablate.audit``."""
 
 ArtifactKind = Literal["image", "map", "array", "histogram", "number"]
 ARTIFACT_KINDS: tuple[str, ...] = get_args(ArtifactKind)
