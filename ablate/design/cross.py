@@ -48,6 +48,7 @@ def _trial(grid: GridSpec, arm: str, factors: dict[str, Scalar], block: int) -> 
         block=block,
         batches=grid.batches,
         guard=grid.guard,
+        audit=grid.audit,
         checkpoint=grid.checkpoint,
         artifacts=grid.artifacts,
         stall_minutes=grid.stall_minutes,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from ablate.design.arms import read_arms
 from ablate.design.comparable import only_comparable, uncomparable
 from ablate.design.contrasts import default_contrasts, read_contrasts
 from ablate.design.factors import arm_names, read_cells, read_factors
-from ablate.design.grid_file import ALLOWED, ArtifactsFile, GridFile
+from ablate.design.grid_file import ALLOWED, ArtifactsFile, AuditFile, GridFile
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
-from ablate.design.trial_spec import ArtifactPlan, CheckpointPlan, GuardPlan, Numerics
+from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics
 from ablate.design.validation import validate
 from ablate.design.yaml_source import YamlSource, read_yaml
 from ablate.errors import BadInput, Problem
@@ -67,6 +68,8 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
     problems += wrong
     artifacts, wrong = _artifacts(file.artifacts, file.batches, source)
     problems += wrong
+    audit, wrong = _audit(file.audit, file.batches, source)
+    problems += wrong
     spec = GridSpec(
         study=file.study,
         question=file.question,
@@ -81,6 +84,7 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         contrasts=asked,
         margin=margin,
         guard=GuardPlan(first=file.guard.first, every=file.guard.every),
+        audit=audit,
         artifacts=artifacts,
         checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
         stall_minutes=file.stall_minutes,
@@ -120,18 +124,33 @@ def _outcome(file: GridFile, source: YamlSource) -> tuple[Outcome, list[Problem]
     return outcome, []
 
 
+def _audit(written: AuditFile, batches: int, source: YamlSource) -> tuple[AuditPlan, list[Problem]]:
+    problems = _beyond_the_end("audit", written.at, batches, source)
+    return AuditPlan(first=written.first, at=tuple(sorted(_batches(written.at, batches)))), problems
+
+
+def _beyond_the_end(
+    key: str, at: Sequence[int | Literal["last"]] | None, batches: int, source: YamlSource
+) -> list[Problem]:
+    return [
+        Problem(source.where((key, "at", position)), f"found {batch}", f"0 to {batches - 1}, or last")
+        for position, batch in enumerate(at or ())
+        if batch != "last" and batch >= batches
+    ]
+
+
+def _batches(at: Sequence[int | Literal["last"]] | None, batches: int) -> set[int]:
+    return {batches - 1 if batch == "last" else batch for batch in at or ()}
+
+
 def _artifacts(written: ArtifactsFile | None, batches: int, source: YamlSource) -> tuple[ArtifactPlan, list[Problem]]:
     if written is None:
         return ArtifactPlan(), []
     if written.at is None and written.every is None:
         return ArtifactPlan(), [Problem(source.where(("artifacts",)), "says no batch", ALLOWED["artifacts",])]
-    problems = [
-        Problem(source.where(("artifacts", "at", position)), f"found {batch}", f"0 to {batches - 1}, or last")
-        for position, batch in enumerate(written.at or ())
-        if batch != "last" and batch >= batches
-    ]
-    at = {batches - 1 if batch == "last" else batch for batch in written.at or ()}
-    return ArtifactPlan(at=tuple(sorted(at)), every=written.every or 0), problems
+    problems = _beyond_the_end("artifacts", written.at, batches, source)
+    at = tuple(sorted(_batches(written.at, batches)))
+    return ArtifactPlan(at=at, every=written.every or 0), problems
 
 
 def _margin(written: float | str | None, source: YamlSource) -> tuple[Margin | None, list[Problem]]:

@@ -73,6 +73,13 @@ class GuardFile(Frozen):
     every: FromZero = 50
 
 
+class AuditFile(Frozen):
+    """The audit's plan as written."""
+
+    first: FromZero = 3
+    at: list[FromZero | Literal["last"]] | None = None
+
+
 class CheckpointFile(Frozen):
     """How often a long trial saves what it needs to go on, as written."""
 
@@ -102,6 +109,7 @@ class GridFile(Frozen):
     contrasts: list[ContrastFile | None] = Field(default_factory=list)
     margin: Positive | Percent | None = None
     guard: GuardFile = Field(default_factory=GuardFile)
+    audit: AuditFile = Field(default_factory=AuditFile)
     checkpoint: CheckpointFile = Field(default_factory=CheckpointFile)
     artifacts: ArtifactsFile | None = None
     stall_minutes: Positive = STALL_MINUTES
@@ -162,6 +170,10 @@ ALLOWED: dict[Loc, str] = {
     ("contrasts", _ANY, "where"): "a mapping of factors to one level each",
     ("margin",): "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\"",
     ("guard",): "a mapping: {first: N, every: N}",
+    ("audit",): "a mapping: {first: N}, {at: [0, 50, last]}, or both",
+    ("audit", "first"): "a whole number from 0: how many first batches are held against float64; 0 for none",
+    ("audit", "at"): "a list of batches from 0, or last",
+    ("audit", "at", _ANY): "a batch: a whole number from 0, or last",
     ("artifacts",): "a mapping: {at: [0, 50, last]} or {every: N}, or both",
     ("artifacts", "at"): "a list of batches from 0, or last",
     ("artifacts", "at", _ANY): "a batch: a whole number from 0, or last",
@@ -192,6 +204,7 @@ KEYS: dict[Loc, tuple[str, ...]] = {
     ("outcome",): tuple(OutcomeFile.model_fields),
     ("contrasts", _ANY): tuple(ContrastFile.model_fields),
     ("guard",): tuple(GuardFile.model_fields),
+    ("audit",): tuple(AuditFile.model_fields),
     ("artifacts",): tuple(ArtifactsFile.model_fields),
     ("checkpoint",): tuple(CheckpointFile.model_fields),
 }

@@ -41,6 +41,7 @@ MEANINGS: dict[Loc, str] = {
     ("contrasts", "*", "where"): "Restricts the comparison to these levels.",
     ("margin",): "The largest gap that would not matter; fixed before the launch.",
     ("guard",): "Which batches are watched for tensors that are overwritten between forward and backward.",
+    ("audit",): "After which batches losses, gradients and updates are held against float64.",
     ("artifacts",): "After which batches trials record what the model does, for `ablate show`.",
     ("checkpoint",): "How often a long trial saves what it needs to go on.",
 }

@@ -14,6 +14,7 @@ from pydantic import Field
 from ablate.design.trial_spec import (
     STALL_MINUTES,
     ArtifactPlan,
+    AuditPlan,
     CheckpointPlan,
     Frozen,
     GuardPlan,
@@ -157,6 +158,7 @@ class GridSpec(Frozen):
         contrasts: which comparisons are made.
         margin: the equivalence margin; None if no equivalence is to be claimed.
         guard: which batches are watched for overwritten tensors.
+        audit: after which batches arithmetic is held against float64; may change between launches.
         checkpoint: how often a trial saves what it needs to go on; may change between launches.
         artifacts: after which batches trials record what the model does; may change between launches.
         stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
@@ -176,6 +178,7 @@ class GridSpec(Frozen):
     contrasts: tuple[Contrast, ...]
     margin: Margin | None = None
     guard: GuardPlan = Field(default_factory=GuardPlan)
+    audit: AuditPlan = Field(default_factory=AuditPlan)
     checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
     artifacts: ArtifactPlan = Field(default_factory=ArtifactPlan)
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)

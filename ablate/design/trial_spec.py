@@ -67,6 +67,23 @@ class GuardPlan(Frozen):
         return batch_index < self.first or (self.every > 0 and batch_index % self.every == 0)
 
 
+class AuditPlan(Frozen):
+    """After which batches a trial's arithmetic is held against float64: the first ones, and those named.
+
+    ``first=0`` without further batches turns it off.
+    """
+
+    first: int = Field(default=3, ge=0)
+    at: tuple[int, ...] = ()
+
+    def covers(self, batch_index: int) -> bool:
+        """Say whether ``batch_index`` (from 0) is audited."""
+        return batch_index < self.first or batch_index in self.at
+
+    def __bool__(self) -> bool:
+        return bool(self.first or self.at)
+
+
 class CheckpointPlan(Frozen):
     """How often a long trial saves what it needs to go on: every so many batches, or minutes, or never (neither)."""
 
@@ -109,6 +126,7 @@ class TrialSpec(Frozen):
     block: int
     batches: int
     guard: GuardPlan
+    audit: AuditPlan = AuditPlan()
     checkpoint: CheckpointPlan = CheckpointPlan()
     artifacts: ArtifactPlan = ArtifactPlan()
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
@@ -118,10 +136,10 @@ class TrialSpec(Frozen):
     def trial_id(self) -> str:
         """Content hash: a letter and 15 hex digits, the same on every machine.
 
-        Resources, guard, checkpoints, artifacts and stall are left out: where a trial runs and what is looked at
+        Resources, guard, audit, checkpoints, artifacts and stall are left out: where a trial runs and what is looked at
         change no loss (both tested), so neither may change its identity.
         """
-        content = self.model_dump(exclude={"resources", "guard", "checkpoint", "artifacts", "stall_minutes"})
+        content = self.model_dump(exclude={"resources", "guard", "audit", "checkpoint", "artifacts", "stall_minutes"})
         for name in _LATER:
             if content["numerics"][name] == Numerics.model_fields[name].default:
                 del content["numerics"][name]

@@ -19,6 +19,7 @@ from ablate.design.cross import trials
 from ablate.design.factors import written_levels
 from ablate.design.grid import GridSpec, Outcome, load_grid
 from ablate.design.plan import plan
+from ablate.design.reference_arm import reference_arm
 from ablate.design.resolve import check_settings, find_trainable
 from ablate.design.shadow import check_not_shadowed
 from ablate.design.trial_spec import TrialSpec
@@ -35,7 +36,7 @@ from ablate.record.journal import rows_written
 from ablate.record.paths import StorePaths
 from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
-from ablate.trial.task import TrialEnd, TrialTask
+from ablate.trial.task import ReferenceArm, TrialEnd, TrialTask
 
 
 class Launcher(Protocol):
@@ -214,7 +215,14 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
         git_commit=code.commit,
         git_dirty=code.dirty,
         git_diff=code.diff,
+        reference=_reference(study.grid, spec),
     )
+
+
+def _reference(grid: GridSpec, spec: TrialSpec) -> ReferenceArm:
+    name = reference_arm(spec.arm, grid)
+    arm = grid.arms[name]
+    return ReferenceArm(arm=name, settings={**grid.settings, **arm.settings, **spec.factors}, env=arm.numerics.env)
 
 
 def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None:

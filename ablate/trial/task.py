@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from ablate.design.trial_spec import Frozen, TrialSpec
 
 FailureKind = Literal["code", "infrastructure", "memory", "store"]
+
+
+class ReferenceArm(Frozen):
+    """The arm that an audited trial is held against: its name, and the settings and variables that differ by arm."""
+
+    arm: str
+    settings: dict[str, Any]
+    env: dict[str, str]
 
 
 class TrialTask(Frozen):
@@ -23,6 +31,7 @@ class TrialTask(Frozen):
         git_commit: commit of the folder the study was launched from; empty outside a repository.
         git_dirty: whether that folder had uncommitted changes; None outside a repository.
         git_diff: name of the stored diff of those changes; None without any.
+        reference: the arm that the audit holds this one against; None for its own.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -36,6 +45,7 @@ class TrialTask(Frozen):
     git_commit: str = ""
     git_dirty: bool | None = None
     git_diff: str | None = None
+    reference: ReferenceArm | None = None
     gpus: tuple[str, ...] = ()
 
 

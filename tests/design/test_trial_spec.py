@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ablate.design.trial_spec import ArtifactPlan, CheckpointPlan, GuardPlan, Numerics, TrialSpec
+from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics, TrialSpec
 
 
 def trial(**changes):
@@ -73,6 +73,7 @@ def test_what_decides_arithmetic_or_identity_changes_the_id(changes):
     [
         {"guard": GuardPlan(first=0, every=0)},
         {"resources": {"CPU": 1.0, "node": 1.0}},
+        {"audit": AuditPlan(first=0, at=(4,))},
         {"checkpoint": CheckpointPlan(batches=5)},
         {"artifacts": ArtifactPlan(at=(3,))},
         {"stall_minutes": 1.0},
@@ -86,7 +87,7 @@ def test_every_field_is_in_the_id_or_known_not_to_be():
     """A field added later must be put into one of the tests above."""
     assert set(TrialSpec.model_fields) == {
         *("study", "trainable", "settings", "arm", "numerics", "factors", "block", "batches"),
-        *("guard", "resources", "checkpoint", "artifacts", "stall_minutes"),
+        *("guard", "audit", "resources", "checkpoint", "artifacts", "stall_minutes"),
     }
     assert set(Numerics.model_fields) == {
         *("env", "threads", "onednn", "precision", "deterministic", "perturb"),
