@@ -64,6 +64,8 @@ def _resolve(arm: ArmFile, original: ArmFile, blocks: Sequence[int]) -> Arm:
         cudnn_benchmark=original.cudnn_benchmark,
         tf32=original.tf32,
         compile=original.compile,
+        memory_format=original.memory_format,
+        gradient_noise=original.gradient_noise,
     )
     return Arm(
         numerics=numerics,

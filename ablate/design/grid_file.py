@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
 
-from ablate.design.trial_spec import STALL_MINUTES, Device, Frozen, Perturbation, Precision
+from ablate.design.trial_spec import STALL_MINUTES, Device, Frozen, MemoryFormat, Perturbation, Precision
 from ablate.design.yaml_source import Loc
 
 MOST_BLOCKS = 10_000
@@ -23,6 +23,7 @@ ImportPath = Annotated[str, StringConstraints(pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z
 Percent = Annotated[str, StringConstraints(pattern=r"\A(\d+(\.\d*)?|\.\d+) ?%\z")]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
 FromOne = Annotated[int, Field(ge=1)]
 BlockCount = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
 FromZero = Annotated[int, Field(ge=0)]
@@ -39,6 +40,8 @@ class ArmFile(Frozen):
     precision: Precision = "float32"
     deterministic: bool = False
     compile: bool = False
+    memory_format: MemoryFormat = "contiguous"
+    gradient_noise: NotNegative = 0.0
     cudnn: bool = True
     cudnn_benchmark: bool = False
     tf32: bool = False
@@ -145,6 +148,8 @@ ALLOWED: dict[Loc, str] = {
     ("arms", _ANY, "precision"): "float32, float64 or bfloat16",
     ("arms", _ANY, "deterministic"): "true or false",
     ("arms", _ANY, "compile"): "true or false",
+    ("arms", _ANY, "memory_format"): "contiguous or channels_last",
+    ("arms", _ANY, "gradient_noise"): "a number from 0: units in a gradient's last place",
     ("arms", _ANY, "cudnn"): "true or false",
     ("arms", _ANY, "cudnn_benchmark"): "true or false",
     ("arms", _ANY, "tf32"): "true or false",
@@ -152,7 +157,7 @@ ALLOWED: dict[Loc, str] = {
     ("arms", _ANY, "resources"): "a mapping of resource names to positive numbers",
     ("arms", _ANY, "resources", _ANY): "a positive number",
     ("arms", _ANY, "repeat"): "the name of another arm",
-    ("arms", _ANY, "perturb"): "one-ulp",
+    ("arms", _ANY, "perturb"): "one-ulp or permute-rows",
     ("arms", _ANY, "blocks"): "a whole number from 1: how many of the study's first blocks",
     ("blocks",): "a number of blocks from 1 to 10000, or a list of distinct whole numbers from 0",
     ("blocks", _ANY): "a whole number from 0",

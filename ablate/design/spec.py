@@ -27,7 +27,7 @@ class Arm(Frozen):
     """A named hardware and software configuration under which every block is trained.
 
     Attributes:
-        numerics: how it computes: environment, threads, oneDNN, precision, determinism, perturbation.
+        numerics: how it computes: environment, threads, oneDNN, precision, determinism, perturbation, noise.
         settings: the trainable's settings that this arm overrides.
         resources: what one of its trials needs to be placed, ``CPU`` included.
         blocks: the blocks it trains; all of the study's, or for a control possibly only the first ones.

@@ -10,7 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Scalar = bool | int | float | str
 Precision = Literal["float32", "float64", "bfloat16"]
-Perturbation = Literal["one-ulp"]
+Perturbation = Literal["one-ulp", "permute-rows"]
+MemoryFormat = Literal["contiguous", "channels_last"]
 Device = Literal["cpu", "cuda"]
 
 
@@ -29,13 +30,17 @@ class Numerics(Frozen):
         onednn: whether CPU operations may use oneDNN.
         precision: of parameters and floating data.
         deterministic: only algorithms that torch calls deterministic; an operation without one fails the trial.
-        perturb: the change to the initial weights that makes this arm a control.
+        perturb: what makes this arm a control: one-ulp moves every initial weight to a neighbouring number,
+            permute-rows reorders the rows of every batch.
         device: where it computes; never chosen by what happens to be there.
         cudnn: whether CUDA operations may use cuDNN.
         cudnn_benchmark: cuDNN times its algorithms and takes the fastest, which may differ from run to run.
         tf32: float32 matrix products and convolutions on CUDA round their inputs to 10 bits of mantissa. Off by
             default for both, unlike in torch, where convolutions have it on.
         compile: the loss function (forward pass and loss, and with them their backward) runs through torch.compile.
+        memory_format: how 4-d parameters and batch tensors (images, kernels) lie in memory.
+        gradient_noise: every element of every gradient is moved before the optimiser's step, evenly at random by at
+            most so many units in its own last place.
     """
 
     env: dict[str, str] = Field(default_factory=dict)
@@ -49,9 +54,11 @@ class Numerics(Frozen):
     cudnn_benchmark: bool = False
     tf32: bool = False
     compile: bool = False
+    memory_format: MemoryFormat = "contiguous"
+    gradient_noise: float = Field(default=0.0, ge=0)
 
 
-_LATER = ("device", "cudnn", "cudnn_benchmark", "tf32", "compile")
+_LATER = ("device", "cudnn", "cudnn_benchmark", "tf32", "compile", "memory_format", "gradient_noise")
 """Numerics that came after the first stores were written. At their defaults they are left out of a trial's id, so
 that the trials of those stores keep theirs."""
 

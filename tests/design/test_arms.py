@@ -4,10 +4,11 @@ from __future__ import annotations
 import pytest
 
 from ablate.design.environment import CAPABILITIES
+from ablate.design.trial_spec import Numerics
 
 OPTIONS = (
-    "device, env, threads, onednn, precision, deterministic, compile, cudnn, cudnn_benchmark, tf32, "
-    "settings, resources, repeat, perturb, blocks"
+    "device, env, threads, onednn, precision, deterministic, compile, memory_format, gradient_noise, cudnn, "
+    "cudnn_benchmark, tf32, settings, resources, repeat, perturb, blocks"
 )
 ARM_NAME = "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter"
 SHORE = "an arm under comparison trains on all blocks"
@@ -53,7 +54,13 @@ SHORE = "an arm under comparison trains on all blocks"
         ("{a: {}, b: {repeat: a, blocks: 0}}", "arms.b.blocks: found 0 (a whole number)\n    allowed: a whole number from 1: how many of the study's first blocks"),
         ("{a: {blocks: 2}}", f"arms.a.blocks: {SHORE}\n    remove it; only a control, an arm with `repeat`, may train on fewer blocks"),
         ("{a: {perturb: one-ulp}}", "arms.a.perturb: `perturb` without `repeat`\n    write `repeat: ARM` beside it, with the arm that this one is a control of"),
-        ("{a: {}, b: {repeat: a, perturb: two-ulp}}", 'arms.b.perturb: found "two-ulp" (text)\n    allowed: one-ulp'),
+        ("{a: {}, b: {repeat: a, perturb: two-ulp}}", 'arms.b.perturb: found "two-ulp" (text)\n    allowed: one-ulp or permute-rows'),
+        ("{a: {perturb: permute-rows}}", "arms.a.perturb: `perturb` without `repeat`\n    write `repeat: ARM` beside it, with the arm that this one is a control of"),
+        ("{a: {memory_format: nhwc}}", 'arms.a.memory_format: found "nhwc" (text)\n    allowed: contiguous or channels_last'),
+        ("{a: {gradient_noise: -1}}", "arms.a.gradient_noise: found -1 (a whole number)\n    allowed: a number from 0: units in a gradient's last place"),
+        ("{a: {gradient_noise: .inf}}", "arms.a.gradient_noise: .inf is not a finite number\n    write a number, or null for none"),
+        ("{a: {gradient_noise: bfloat16}}", "arms.a.gradient_noise: found \"bfloat16\" (text)\n    allowed: a number from 0: units in a gradient's last place"),
+        ("{a: {}, b: {repeat: a, gradient_noise: 1}}", "arms.b.gradient_noise: gradient_noise beside `repeat`, which copies it from a\n    allowed: perturb, blocks\n    remove it, or remove `repeat`"),
         ("{a: {}, b: {repeat: 3}}", "arms.b.repeat: found 3 (a whole number)\n    allowed: the name of another arm"),
         ("{a: {threads: 2}, b: {threads: 2}}", "arms.b: differs in nothing from a\n    if it is a control, write `repeat: a`"),
     ],
@@ -90,3 +97,20 @@ def test_a_repeat_may_stand_before_its_original(load):
     grid = load("arms: {again: {repeat: a}, a: {threads: 2}, b: {}}\n")
     assert grid.arms["again"].numerics == grid.arms["a"].numerics
     assert [contrast.arms for contrast in grid.contrasts] == [("a", "b")]
+
+
+def test_noise_in_the_gradients_makes_an_arm_and_no_control(load):
+    """It is what a study compares; a repeat copies it, noise and all, and must come out the same bit for bit."""
+    grid = load("arms: {none: {gradient_noise: 0}, some: {gradient_noise: 100}, again: {repeat: some}}\n")
+    assert [grid.arms[name].numerics.gradient_noise for name in ("none", "some", "again")] == [0, 100, 100]
+    assert [contrast.arms for contrast in grid.contrasts] == [("none", "some")]
+
+
+def test_noise_of_size_0_is_no_difference_between_two_arms(complaints):
+    assert "arms.b: differs in nothing from a" in complaints("arms: {a: {}, b: {gradient_noise: 0}}\n")[0]
+
+
+def test_permuted_rows_make_a_control_of_the_arm_that_is_repeated(load):
+    grid = load("arms: {a: {memory_format: channels_last}, p: {repeat: a, perturb: permute-rows}}\n")
+    assert grid.arms["p"].control
+    assert grid.arms["p"].numerics == Numerics(memory_format="channels_last", perturb="permute-rows")

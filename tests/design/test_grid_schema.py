@@ -84,6 +84,8 @@ def test_every_key_is_described():
         "arms: {a: {treads: 2}}",
         "arms: {a: {threads: '2'}}",
         "arms: {a: {precision: fp16}}",
+        "arms: {a: {memory_format: nhwc}}",
+        "arms: {a: {gradient_noise: -1}}",
         "arms: {A: {}}",
         "arms: {a: {env: {X: 1}}}",
         "arms: {a: {}, b: {perturb: one-ulp}}",
