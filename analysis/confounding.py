@@ -6,9 +6,10 @@ declared perturbation is never taken for confounding.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from analysis.audit_row import AuditRow
 from analysis.pairing import Match
 from analysis.trials import STREAMS
 
@@ -17,15 +18,22 @@ CUMULATIVE = ("order_hash", "draw_hash")
 
 ORDER = STREAMS["order_hash"]
 CONTENTS = "batch contents"
+GLOBAL_DRAWS = "draws of torch's global generator outside the streams"
 NAMES = (STREAMS["initial_hash"], STREAMS["data_hash"], ORDER, CONTENTS, STREAMS["draw_hash"])
+IF_SEEN = (GLOBAL_DRAWS,)
+"""Streams that nothing is missing of where they were not recorded: most models do not draw that way."""
 
 
 @dataclass(frozen=True)
 class Hashes:
-    """Hashes of one trial's watched batches, batch -> hash; order hashes cover all batches so far."""
+    """Hashes of one trial's watched batches, batch -> hash; order hashes cover all batches so far.
+
+    ``generators`` are the states of torch's global generators after audited batches, as text, by batch and generator.
+    """
 
     order: Mapping[int, int]
     content: Mapping[int, int]
+    generators: Mapping[tuple[int, str], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> S
     Returns:
         Streams: in the order of ``NAMES``.
     """
-    seen: dict[str, list[tuple[int, _Compared]]] = {name: [] for name in NAMES}
+    seen: dict[str, list[tuple[int, _Compared]]] = {name: [] for name in (*NAMES, *IF_SEEN)}
     for match in matches:
         for name, compared in _compare(match, hashes):
             seen[name].append((match.block, compared))
@@ -98,6 +106,11 @@ def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> S
     )
 
 
+def generator_states(rows: Iterable[AuditRow]) -> dict[tuple[int, str], str]:
+    """Return the states of torch's global generators that one trial's audits recorded, by batch and generator."""
+    return {(row.batch_index, row.near): row.detail for row in rows if row.check == "draw_state" and row.detail}
+
+
 def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Compared]]:
     mine, theirs = match.reference, match.other
     found = []
@@ -109,6 +122,7 @@ def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Com
         watched = hashes[mine.trial_id], hashes[theirs.trial_id]
         found += [(ORDER, one) for one in _by_batch(watched[0].order, watched[1].order)]
         found += [(CONTENTS, one) for one in _by_batch(watched[0].content, watched[1].content)]
+        found += [(GLOBAL_DRAWS, one) for one in _by_generator(watched[0].generators, watched[1].generators)]
     # A batch is more than "somewhere in the trial": where both are known to differ, the batch comes first.
     return sorted(found, key=lambda pair: pair[1].batch is None)
 
@@ -116,4 +130,10 @@ def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Com
 def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[_Compared]:
     common = a.keys() & b.keys()
     first = min((batch for batch in common if a[batch] != b[batch]), default=None)
+    return [_Compared(first is not None, first)] if common else []
+
+
+def _by_generator(a: Mapping[tuple[int, str], str], b: Mapping[tuple[int, str], str]) -> list[_Compared]:
+    common = a.keys() & b.keys()
+    first = min((batch for batch, name in common if a[batch, name] != b[batch, name]), default=None)
     return [_Compared(first is not None, first)] if common else []

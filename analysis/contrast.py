@@ -1,18 +1,20 @@
-"""Everything about one contrast, brought together: outcomes, hashes, guard, losses; and the verdict that follows."""
+"""Everything about one contrast, brought together: outcomes, hashes, guard, audit, losses; and its verdict."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from ablate.design.spec import Contrast, Margin
+from analysis.audited import Audited
 from analysis.confounding import Streams
 from analysis.controls import Control
 from analysis.divergence import Divergence
 from analysis.endings import endings
 from analysis.guard_findings import Coverage
-from analysis.headline import WORST_FIRST, Cause, Evidence, Headline, cause, headline
+from analysis.headline import WORST_FIRST, Cause, Evidence, Headline, cause, headline, unknown
 from analysis.one_ulp import BeyondOneUlp
 from analysis.pairing import Pair, Pairing, Sides
+from analysis.reference_agreement import Disagreement
 from analysis.sentence import Findings, sentence
 from analysis.size import Effect, Size, size
 from analysis.summary import summary
@@ -41,6 +43,7 @@ class Verdict:
 
     Attributes:
         cause: why the sides differ.
+        unknown: why the cause is UNKNOWN; empty if it is another.
         size: how large the gap is.
         headline: the one word for both.
         sentence: headline and everything that led to it.
@@ -48,6 +51,7 @@ class Verdict:
     """
 
     cause: Cause
+    unknown: str
     size: Size
     headline: Headline
     sentence: str
@@ -70,6 +74,8 @@ class ContrastReport:
         divergence: where the losses part.
         streams: whether weights, data, order and draws agree; a factor's levels may differ by the factor's doing.
         guard: what the saved-tensor guard saw on the reference's and on the other side.
+        audit: how far the reference's and the other side are from float64.
+        disagreement: a value whose float64 references differ between two arms; None if there is none.
         beyond_one_ulp: gap minus the one-ulp control's; None without such a control.
         verdict: cause, size, headline.
     """
@@ -85,6 +91,8 @@ class ContrastReport:
     divergence: Divergence
     streams: Streams
     guard: tuple[Coverage, Coverage]
+    audit: tuple[Audited, Audited]
+    disagreement: Disagreement | None
     beyond_one_ulp: BeyondOneUlp | None
     verdict: Verdict
 
@@ -98,6 +106,8 @@ def report(
     divergence: Divergence,
     streams: Streams,
     guard: tuple[Coverage, Coverage],
+    audit: tuple[Audited, Audited],
+    disagreement: Disagreement | None,
     beyond: BeyondOneUlp | None,
     margin: Margin | None,
 ) -> ContrastReport:
@@ -113,14 +123,24 @@ def report(
         streams: whether weights, data, order and draws agree. A difference confounds a contrast of arms; a factor's
             level may change the model or the data by design, which is the treatment and no confounding.
         guard: what the guard saw on either side.
+        audit: what the audit saw on either side.
+        disagreement: a value whose float64 references differ between two arms.
         beyond: comparison with a one-ulp control.
         margin: equivalence margin.
 
     Returns:
         ContrastReport: with its verdict.
     """
-    unwanted = streams.mismatches if paired.contrast.factor is None else ()
-    evidence = Evidence(unwanted, guard, divergence, bool((paired.pairing.gap == 0).all()))
+    of_arms = paired.contrast.factor is None
+    evidence = Evidence(
+        mismatches=streams.mismatches if of_arms else (),
+        guard=guard,
+        audit=audit,
+        disagreement=disagreement if of_arms else None,
+        of_arms=of_arms,
+        divergence=divergence,
+        outcomes_equal=bool((paired.pairing.gap == 0).all()),
+    )
     why = cause(evidence)
     how_large = size(evidence.bitwise_equal, adjusted_p, effect.equivalence.equivalent)
     word = headline(why, how_large, beyond.excludes_zero if beyond else None)
@@ -153,8 +173,17 @@ def report(
         divergence=divergence,
         streams=streams,
         guard=guard,
+        audit=audit,
+        disagreement=evidence.disagreement,
         beyond_one_ulp=beyond,
-        verdict=Verdict(why, how_large, word, sentence(findings), summary(findings)),
+        verdict=Verdict(
+            cause=why,
+            unknown=unknown(evidence) if why == "UNKNOWN" else "",
+            size=how_large,
+            headline=word,
+            sentence=sentence(findings),
+            summary=summary(findings),
+        ),
     )
 
 

@@ -57,9 +57,21 @@ def p_words(p: float | None, name: str = "p") -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Return ``1 block``, ``6 blocks``; ``2 batches``."""
-    ending = "es" if noun.endswith("ch") else "s"
+    """Return ``1 block``, ``6 blocks``; ``2 batches``, ``2 losses``."""
+    ending = "es" if noun.endswith(("ch", "ss")) else "s"
     return f"{count:,} {noun}" + ("" if count == 1 else ending)
+
+
+def share(value: float) -> str:
+    """Return a share as a percentage without a sign, ``3%``, ``1.1e-05%``; a large one as a multiple, ``14 times``."""
+    return f"{100 * _finite(value):.2g}%" if value < 2 else times(value)
+
+
+def times(value: float) -> str:
+    """Return a multiple with two digits: ``1.2 times``, ``14 times``, ``12,000 times``, ``3e+08 times``."""
+    if _finite(value) < 100:
+        return f"{value:.2g} times"
+    return f"{float(f'{value:.2g}'):,.0f} times" if value < 1e6 else f"{value:.1g} times"
 
 
 def _end(fraction: float) -> str:

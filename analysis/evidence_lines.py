@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from analysis.audit_words import audited_line, disagreement_words
+from analysis.audited import Audited
 from analysis.contrast import ContrastReport
 from analysis.digits import percent, plural
 from analysis.guard_findings import Coverage
 from analysis.one_ulp_words import one_ulp_words
 
-NOT_DETERMINED = "not determined: this version does not compare gradients with a float64 reference yet"
 MEND = "the line named saved the tensor, the write is elsewhere: look for code that reuses its memory, or save a copy"
 
 
@@ -17,14 +18,40 @@ def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
     lines += [("saved tensors", _guard(side)) for side in contrast.guard]
     if any(side.fault for side in contrast.guard):
         lines.append(("to mend", MEND))
+    lines += _audit(contrast)
     lines.append(("losses", _losses(contrast)))
     beyond = contrast.beyond_one_ulp
     if beyond is not None:
         lines.append(("one ulp", f"{one_ulp_words(beyond, contrast.effect.gap)} ({beyond.control})"))
     elif contrast.control is None:
         lines.append(("one ulp", "no control arm: what rounding alone would do is not known"))
-    if contrast.verdict.cause == "UNKNOWN" and contrast.control is None and contrast.divergence.differing:
-        lines.append(("why they differ", NOT_DETERMINED))
+    if contrast.verdict.unknown and contrast.control is None and contrast.divergence.differing:
+        lines.append(("why they differ", f"not determined: {contrast.verdict.unknown}"))
+    return lines
+
+
+def _audit(contrast: ContrastReport) -> list[tuple[str, str]]:
+    sides = contrast.audit
+    if not any(side.batches or side.fault for side in sides):
+        lines = []
+    else:
+        lines = [("float64", audited_line(side)) for side in sides]
+    if contrast.disagreement:
+        lines.append(("float64", disagreement_words(contrast.disagreement, (contrast.reference, contrast.other))))
+    lines += [("where", words) for side in sides for words in _where(side)]
+    not_seen = dict.fromkeys(f"{side.label}: {words}" for side in sides for words in (*side.unjudged, *side.unseen))
+    return lines + [("not seen", words) for words in not_seen]
+
+
+def _where(side: Audited) -> list[str]:
+    """Return where a side first departs; the empty parts of a finding are left out."""
+    lines = []
+    for one in side.departures:
+        place = ", ".join(filter(None, [one.operation, one.source]))
+        parts = [f"{side.label}: first departs at {place}" if place else f"{side.label}: {one.detail}"]
+        parts += [one.detail] if place and one.detail else []
+        parts += [f"shown alone by {one.reproduction}"] if one.reproduction else []
+        lines.append("; ".join(parts))
     return lines
 
 

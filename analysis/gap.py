@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ablate.design.attainable import holm as attainable
 from ablate.design.spec import GridSpec, Margin
 from ablate.record.reader import Run
 from analysis.arm_summary import summarise_arm
-from analysis.confounding import Hashes, Streams, compare_streams
+from analysis.audit_row import AuditRow
+from analysis.audited import Audited, audited
+from analysis.confounding import Hashes, Streams, compare_streams, generator_states
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
 from analysis.divergence import Divergence, Parting, part, summarise
 from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
-from analysis.guard_findings import AuditRow, Coverage, coverage
+from analysis.guard_findings import Coverage, coverage
 from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
+from analysis.reference_agreement import Disagreement, disagreement
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
 from analysis.run_line import run_line
 from analysis.size import effect
+from analysis.trials import Trial
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
 
@@ -70,10 +74,12 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
 def _contrasts(
     run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
 ) -> tuple[ContrastReport, ...]:
-    divergences, streams = _compare_batches(run, paired)
+    audits: dict[str, list[AuditRow]] = defaultdict(list)
+    for row in read_audits(run):
+        audits[row.trial_id].append(row)
+    divergences, streams = _compare_batches(run, paired, audits)
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
-    audits = read_audits(run)
     family = [index for index, one in enumerate(paired) if one.control is None]
     effects = [effect(one.pairing, margin, len(family), seed) for one in paired]
     adjusted = [one.test.p for one in effects]
@@ -94,6 +100,8 @@ def _contrasts(
             divergences[i],
             streams[i],
             _guard(one, audits),
+            _audit(one, run.grid, audits),
+            _disagreement(one, run.grid, audits),
             beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
             margin,
         )
@@ -101,13 +109,15 @@ def _contrasts(
     )
 
 
-def _compare_batches(run: Run, paired: Sequence[PairedContrast]) -> tuple[list[Divergence], list[Streams]]:
+def _compare_batches(
+    run: Run, paired: Sequence[PairedContrast], audits: Mapping[str, Sequence[AuditRow]]
+) -> tuple[list[Divergence], list[Streams]]:
     """Read each block's losses and hashes once, and compare every contrast's pairs in it."""
     partings: list[list[Parting]] = [[] for _ in paired]
     hashes: dict[str, Hashes] = {}
     for block in run.grid.blocks:
         traces, here = read_block(run, block)
-        hashes.update(here)
+        hashes |= {name: replace(one, generators=generator_states(audits.get(name, ()))) for name, one in here.items()}
         for found, one in zip(partings, paired, strict=True):
             for match in one.pairing.matches:
                 mine, theirs = traces.get(match.reference.trial_id), traces.get(match.other.trial_id)
@@ -117,12 +127,36 @@ def _compare_batches(run: Run, paired: Sequence[PairedContrast]) -> tuple[list[D
     return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired]
 
 
-def _guard(one: PairedContrast, audits: Sequence[AuditRow]) -> tuple[Coverage, Coverage]:
-    reference, other = one.sides.labels
-    return (
-        coverage(reference, (match.reference.trial_id for match in one.pairing.matches), audits),
-        coverage(other, (match.other.trial_id for match in one.pairing.matches), audits),
+def _guard(one: PairedContrast, audits: Mapping[str, Sequence[AuditRow]]) -> tuple[Coverage, Coverage]:
+    reference, other = (
+        coverage(label, (trial.trial_id for trial in side), [row for t in side for row in audits.get(t.trial_id, ())])
+        for label, side in zip(one.sides.labels, _trials(one), strict=True)
     )
+    return reference, other
+
+
+def _audit(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[AuditRow]]) -> tuple[Audited, Audited]:
+    reference, other = (
+        audited(label, side, audits, sorted({grid.arms[trial.arm].numerics.precision for trial in side}))
+        for label, side in zip(one.sides.labels, _trials(one), strict=True)
+    )
+    return reference, other
+
+
+def _disagreement(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[AuditRow]]) -> Disagreement | None:
+    """Compare the references of two arms that should start alike: in another precision data are rounded first."""
+    arms = [grid.arms[name].numerics for name in one.contrast.arms or ()]
+    if not arms or any(arm.perturb for arm in arms) or len({arm.precision for arm in arms}) > 1:
+        return None
+    return disagreement(one.pairing.matches, audits)
+
+
+def _trials(one: PairedContrast) -> tuple[list[Trial], list[Trial]]:
+    """Return the matched trials of both sides, each once: a trial of a factor's level may have several partners."""
+    matches = one.pairing.matches
+    reference = {match.reference.trial_id: match.reference for match in matches}
+    other = {match.other.trial_id: match.other for match in matches}
+    return list(reference.values()), list(other.values())
 
 
 def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:

@@ -5,40 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from analysis.audit_row import AuditRow
+
 SAVED = "saved_tensors"
 DRAWS = "undeclared_draws"
 FAULTS = ("overwritten", "refused")
-
-
-@dataclass(frozen=True)
-class AuditRow:
-    """One row of ``audits``, the columns that are read here.
-
-    Attributes:
-        trial_id: trial it belongs to.
-        arm: that trial's arm.
-        block: that trial's block.
-        batch_index: batch that was watched.
-        check: ``saved_tensors`` or ``undeclared_draws``.
-        verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn.
-        count: tensors checked (clean), overwritten, or numbers drawn.
-        shape: shape of the tensor.
-        near: parameter or module nearby, or the name of the draw.
-        source: user's source line, ``file.py:12``.
-        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``.
-    """
-
-    trial_id: str
-    arm: str
-    block: int
-    batch_index: int
-    check: str
-    verdict: str
-    count: int
-    shape: tuple[int, ...] = ()
-    near: str = ""
-    source: str = ""
-    role: str = ""
 
 
 @dataclass(frozen=True)

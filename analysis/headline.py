@@ -1,8 +1,8 @@
-"""Cause, size and headline of a contrast, as far as the evidence goes: a pure function.
+"""Cause, size and headline of a contrast, from its evidence: pure functions.
 
-The evidence so far is hashes (weights, data, order, draws), the saved-tensor guard, recorded losses and outcomes.
-Whether a gradient agrees with a float64 reference is not among it, so a difference that is neither confounded nor a
-fault of saved tensors has the cause UNKNOWN, and says that it was not audited.
+The evidence is hashes (weights, data, order, draws), the saved-tensor guard, the distances to a float64 reference,
+recorded losses and outcomes. Only what was held against float64 on both sides is called rounding; where that is
+missing the cause of a difference is UNKNOWN, with the reason.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from analysis.audited import Audited
 from analysis.confounding import Mismatch
 from analysis.divergence import Divergence
 from analysis.guard_findings import Coverage
+from analysis.reference_agreement import Disagreement
 from analysis.size import Size
 
 Cause = Literal["CONFOUNDED", "BUG", "REDUCED PRECISION", "ROUNDING", "BITWISE EQUAL", "UNKNOWN"]
@@ -37,12 +39,18 @@ class Evidence:
     Attributes:
         mismatches: streams that differ between the sides and should not.
         guard: what the guard saw on the reference's and on the other side.
+        audit: what the audit saw on the reference's and on the other side.
+        disagreement: a value whose float64 references differ between the sides; None if there is none.
+        of_arms: whether the sides are arms, which should do the same; levels of a factor differ by design.
         divergence: where the losses part.
         outcomes_equal: whether every paired outcome is equal.
     """
 
     mismatches: tuple[Mismatch, ...]
     guard: tuple[Coverage, Coverage]
+    audit: tuple[Audited, Audited]
+    disagreement: Disagreement | None
+    of_arms: bool
     divergence: Divergence
     outcomes_equal: bool
 
@@ -51,14 +59,45 @@ class Evidence:
         """Whether every recorded loss and every outcome is equal."""
         return self.divergence.bitwise_equal and self.outcomes_equal
 
+    @property
+    def fault(self) -> bool:
+        """Whether the guard or the audit found one on either side, or the sides' references differ."""
+        found = any(side.fault for side in self.guard) or any(side.fault for side in self.audit)
+        return found or self.disagreement is not None
+
 
 def cause(evidence: Evidence) -> Cause:
     """Return why the sides differ, the first that applies."""
     if evidence.mismatches:
         return "CONFOUNDED"
-    if any(side.fault for side in evidence.guard):
+    if evidence.fault:
         return "BUG"
-    return "BITWISE EQUAL" if evidence.bitwise_equal else "UNKNOWN"
+    if evidence.bitwise_equal:
+        return "BITWISE EQUAL"
+    if unknown(evidence):
+        return "UNKNOWN"
+    return "REDUCED PRECISION" if reduced(evidence) else "ROUNDING"
+
+
+def unknown(evidence: Evidence) -> str:
+    """Say why a difference that is neither confounded nor a fault cannot be called rounding; empty if it can."""
+    if not evidence.of_arms:
+        return "levels of a factor differ by design: the gap is the factor's own effect"
+    if not any(side.batches or side.unseen for side in evidence.audit):
+        return "neither side was held against a float64 reference"
+    reasons = (side.why_not for side in evidence.audit)
+    return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
+
+def reduced(evidence: Evidence) -> tuple[Audited, ...]:
+    """Return the sides whose precision explains a difference: coarser than the other's, or else than float32."""
+    known = [side for side in evidence.audit if side.precision is not None]
+    coarser = [one for one in known if any(_coarser(one, peer) for peer in known)]
+    return tuple(coarser or [side for side in known if side.precision and side.precision.reduced])
+
+
+def _coarser(a: Audited, b: Audited) -> bool:
+    return bool(a.precision and b.precision and a.precision.coarser_than(b.precision.roundoff))
 
 
 def headline(why: Cause, size: Size, beyond_one_ulp: bool | None) -> Headline:

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from ablate.design.cross import trials as planned_trials
 from ablate.errors import BadInput, Problem, nearest
 from ablate.record.reader import Run
+from analysis.audit_row import COLUMNS, AuditRow, audit_rows
 from analysis.confounding import Hashes
 from analysis.divergence import Trace
-from analysis.guard_findings import AuditRow
 from analysis.outcomes import Outcome, evaluated_outcomes, window_outcomes
 from analysis.trials import Trial, join
 
@@ -58,43 +58,8 @@ def read_block(run: Run, block: int) -> tuple[dict[str, Trace], dict[str, Hashes
 
 
 def read_audits(run: Run) -> tuple[AuditRow, ...]:
-    """Return the rows of ``audits``, those of a trial's last attempt only."""
-    table = run.audits()
-    names = [
-        "trial_id",
-        "arm",
-        "block",
-        "batch_index",
-        "check",
-        "verdict",
-        "count",
-        "shape",
-        "role",
-        "near",
-        "source",
-        "attempt",
-    ]
-    rows = table.select(names).to_pylist()
-    last: dict[str, int] = {}
-    for row in rows:
-        last[row["trial_id"]] = max(last.get(row["trial_id"], 0), row["attempt"])
-    return tuple(
-        AuditRow(
-            trial_id=row["trial_id"],
-            arm=row["arm"],
-            block=row["block"],
-            batch_index=row["batch_index"],
-            check=row["check"],
-            verdict=row["verdict"],
-            count=1 if row["count"] is None else row["count"],
-            shape=tuple(row["shape"] or ()),
-            role=row["role"] or "",
-            near=row["near"] or "",
-            source=row["source"] or "",
-        )
-        for row in rows
-        if row["attempt"] == last[row["trial_id"]]
-    )
+    """Return the rows of ``audits``, of each trial and batch those of the last attempt that looked at it."""
+    return audit_rows(run.audits().select(COLUMNS).to_pylist())
 
 
 def _has(column: str, columns: Iterable[str], finished: bool, prefix: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ablate.design.spec import Margin
+from analysis.audit_words import disagreement_words, explained, fault_words
 from analysis.controls import Control
 from analysis.digits import interval, p_words, percent, plural, signed
 from analysis.guard_findings import Coverage, Fault
@@ -67,11 +68,10 @@ def _body(found: Findings) -> str:
     if found.cause == "CONFOUNDED":
         streams = "; ".join(str(mismatch) for mismatch in found.evidence.mismatches)
         body = f"{other} and {reference} differ before arithmetic could, in {streams}. No gap can be blamed on the arm."
-        if any(side.fault for side in found.evidence.guard):
-            body += f" Besides, {_fault(found.evidence.guard)}"
-        return body
+        return " ".join([body, *(f"Besides, {fault}" for fault in _faults(found))])
     if found.cause == "BUG":
-        return f"{_fault(found.evidence.guard)} {_consequence(found)}"
+        first, *more = _faults(found)
+        return " ".join([first, *(f"Besides, {fault}" for fault in more), _consequence(found)])
     if found.cause == "BITWISE EQUAL":
         parting = found.evidence.divergence
         batches, pairs = plural(parting.batches, "batch"), plural(parting.pairs, "pair")
@@ -88,6 +88,17 @@ def gap_words(effect: Effect) -> str:
     bounds = effect.relative_interval if relative else effect.gap_interval
     shown = "" if bounds.low is None else f" {interval(bounds, as_percent=relative)}"
     return f"{value}{shown} over {plural(effect.n, 'block')}"
+
+
+def _faults(found: Findings) -> list[str]:
+    """Return a sentence for each kind of fault, the guard's first: what it names often explains the others."""
+    evidence = found.evidence
+    faults = [_fault(evidence.guard)] if any(side.fault for side in evidence.guard) else []
+    if any(side.fault for side in evidence.audit):
+        faults.append(fault_words(evidence.audit))
+    if evidence.disagreement:
+        faults.append(disagreement_words(evidence.disagreement, found.labels))
+    return faults
 
 
 def _fault(guard: tuple[Coverage, Coverage]) -> str:
@@ -142,6 +153,11 @@ def _consequence(found: Findings) -> str:
 
 
 def _outcome(found: Findings) -> str:
+    known = found.cause in ("ROUNDING", "REDUCED PRECISION") and found.effect.gap is not None
+    return f"{_gap(found)} {explained(found.evidence)}" if known else _gap(found)
+
+
+def _gap(found: Findings) -> str:
     effect, margin = found.effect, found.margin
     if effect.gap is None:
         return "no block has an outcome on both sides, so there is nothing to compare."

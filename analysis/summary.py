@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.audit_words import what_is_wrong
 from analysis.digits import p_words
 from analysis.sentence import Findings, gap_words
 from analysis.undecided import HOLM
@@ -15,9 +16,19 @@ def summary(found: Findings) -> str:
         return "every loss is equal, bit by bit"
     gap = "no block has an outcome on both sides" if found.effect.gap is None else f"gap {gap_words(found.effect)}"
     if found.cause == "BUG":
-        faulty = sorted({arm for side in found.evidence.guard if side.fault for arm in side.fault.arms})
-        return f"a tensor is overwritten in arm {', '.join(faulty)}; {gap}{_shown(found)}"
-    return f"{gap}{_shown(found)}"
+        return f"{_fault(found)}; {gap}{_shown(found)}"
+    cause = {"ROUNDING": "; rounding only", "REDUCED PRECISION": "; reduced precision"}.get(found.cause, "")
+    return f"{gap}{_shown(found)}{cause}"
+
+
+def _fault(found: Findings) -> str:
+    overwritten = sorted({arm for side in found.evidence.guard if side.fault for arm in side.fault.arms})
+    if overwritten:
+        return f"a tensor is overwritten in arm {', '.join(overwritten)}"
+    faults = [side.fault for side in reversed(found.evidence.audit) if side.fault]
+    if faults:
+        return f"{what_is_wrong(faults[0])} in arm {', '.join(faults[0].arms)}"
+    return "the arms do not compute the same function"
 
 
 def _shown(found: Findings) -> str:

@@ -1,0 +1,124 @@
+"""One row of ``audits`` as the analysis sees it: what the guard or the comparison with float64 found in one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+NUMBERS = ("error", "scale", "bound", "noise", "own_error", "own_bound", "roundoff", "anchor")
+WORDS = ("role", "near", "source", "quantity", "name", "reference", "dtype", "detail")
+COLUMNS = ("trial_id", "arm", "block", "batch_index", "check", "verdict", "count", "shape", *WORDS, *NUMBERS, "attempt")
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One row of ``audits``. Distances are Euclidean norms; one that was not finite is None.
+
+    Attributes:
+        trial_id: trial it belongs to.
+        arm: that trial's arm.
+        block: that trial's block.
+        batch_index: batch that was looked at.
+        check: ``saved_tensors``, ``undeclared_draws``, ``draw_state``, ``distance``, ``continuity``, ``free``,
+            ``slope``, ``precision``, ``departure`` or ``scope``.
+        verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn; of a distance equal,
+            rounding, reduced, bug or unjudged.
+        count: tensors checked (clean), overwritten, or numbers drawn.
+        shape: shape of the tensor.
+        near: parameter or module nearby, the name of the draw or of a generator, or an operation.
+        source: user's source line, ``file.py:12``.
+        role: what it is to the operation whose backward needs it, ``target of MseLossBackward0``; or a file.
+        quantity: loss, gradient, update or state.
+        name: parameter, player, state entry or direction.
+        error: distance of the arm's value from the float64 reference's.
+        scale: norm of the reference's value.
+        bound: what rounding at ``roundoff`` explains.
+        noise: largest distance in a simulation of rounding; None where it was not needed.
+        own_error: distance of the arm's own code, run in float64, from the reference; None where it could not run.
+        own_bound: what rounding in float64 explains of it.
+        roundoff: unit roundoff of the arm's arithmetic.
+        anchor: inner product of the reference's value with a fixed vector.
+        reference: arm whose settings the reference has.
+        dtype: precision in words.
+        detail: what was found, in words; or a hash.
+    """
+
+    trial_id: str
+    arm: str
+    block: int
+    batch_index: int
+    check: str
+    verdict: str
+    count: int
+    shape: tuple[int, ...] = ()
+    near: str = ""
+    source: str = ""
+    role: str = ""
+    quantity: str = ""
+    name: str = ""
+    error: float | None = None
+    scale: float | None = None
+    bound: float | None = None
+    noise: float | None = None
+    own_error: float | None = None
+    own_bound: float | None = None
+    roundoff: float | None = None
+    anchor: float | None = None
+    reference: str = ""
+    dtype: str = ""
+    detail: str = ""
+
+    @property
+    def allowed(self) -> float | None:
+        """What rounding explains, by its bound or by its simulation, whichever is more."""
+        known = [value for value in (self.bound, self.noise) if value is not None]
+        return max(known, default=None)
+
+    @property
+    def share(self) -> float | None:
+        """The error as a share of what rounding explains; None where that says nothing."""
+        if self.error is None or self.allowed is None:
+            return None
+        return self.error / self.allowed if self.allowed > 0 else (0.0 if self.error == 0 else None)
+
+    @property
+    def relative(self) -> float | None:
+        """The error as a share of the reference's norm; None without one above zero."""
+        return None if self.error is None or not self.scale else _finite(self.error / self.scale)
+
+
+def audit_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[AuditRow, ...]:
+    """Return rows of ``audits``, of each trial and batch those of the last attempt that looked at it.
+
+    An attempt that resumed at a checkpoint did not see the first batches; what its forerunner found there still counts.
+
+    Args:
+        rows: with the columns of ``COLUMNS``.
+    """
+    found = list(rows)
+    last: dict[tuple[str, int | None], int] = {}
+    for row in found:
+        key = (row["trial_id"], row["batch_index"])
+        last[key] = max(last.get(key, 0), row["attempt"])
+    return tuple(_row(row) for row in found if row["attempt"] == last[row["trial_id"], row["batch_index"]])
+
+
+def _row(row: Mapping[str, Any]) -> AuditRow:
+    return AuditRow(
+        trial_id=row["trial_id"],
+        arm=row["arm"],
+        block=row["block"],
+        batch_index=row["batch_index"] or 0,
+        check=row["check"],
+        verdict=row["verdict"] or "",
+        count=1 if row["count"] is None else row["count"],
+        shape=tuple(row["shape"] or ()),
+        **{name: row[name] or "" for name in WORDS},
+        **{name: _finite(row[name]) for name in NUMBERS},
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
