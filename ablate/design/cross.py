@@ -51,6 +51,7 @@ def _trial(grid: GridSpec, arm: str, factors: dict[str, Scalar], block: int) -> 
         audit=grid.audit,
         checkpoint=grid.checkpoint,
         artifacts=grid.artifacts,
+        sketches=grid.sketches,
         stall_minutes=grid.stall_minutes,
         resources=chosen.resources,
     )

@@ -12,7 +12,7 @@ from ablate.design.contrasts import default_contrasts, read_contrasts
 from ablate.design.factors import arm_names, read_cells, read_factors
 from ablate.design.grid_file import ALLOWED, ArtifactsFile, AuditFile, GridFile
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
-from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics
+from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics, SketchPlan
 from ablate.design.validation import validate
 from ablate.design.yaml_source import YamlSource, read_yaml
 from ablate.errors import BadInput, Problem
@@ -86,6 +86,7 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         guard=GuardPlan(first=file.guard.first, every=file.guard.every),
         audit=audit,
         artifacts=artifacts,
+        sketches=SketchPlan(every=file.sketches.every),
         checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
         stall_minutes=file.stall_minutes,
     )

@@ -97,6 +97,12 @@ class ArtifactsFile(Frozen):
     every: FromOne | None = None
 
 
+class SketchesFile(Frozen):
+    """How often a sketch of the parameters is kept, as written."""
+
+    every: FromZero = 10
+
+
 class GridFile(Frozen):
     """A grid file as written."""
 
@@ -115,6 +121,7 @@ class GridFile(Frozen):
     audit: AuditFile = Field(default_factory=AuditFile)
     checkpoint: CheckpointFile = Field(default_factory=CheckpointFile)
     artifacts: ArtifactsFile | None = None
+    sketches: SketchesFile = Field(default_factory=SketchesFile)
     stall_minutes: Positive = STALL_MINUTES
 
 
@@ -183,6 +190,8 @@ ALLOWED: dict[Loc, str] = {
     ("artifacts", "at"): "a list of batches from 0, or last",
     ("artifacts", "at", _ANY): "a batch: a whole number from 0, or last",
     ("artifacts", "every"): "a whole number from 1: after batch 0 and every n-th",
+    ("sketches",): "a mapping: {every: N}",
+    ("sketches", "every"): "a whole number from 0: after every n-th batch and the last; 0 for none",
     ("checkpoint",): "a mapping: {batches: N} or {minutes: N}, or both",
     ("checkpoint", "batches"): "a whole number from 1: save after so many batches",
     ("checkpoint", "minutes"): "a positive number: save after so many minutes",
@@ -211,6 +220,7 @@ KEYS: dict[Loc, tuple[str, ...]] = {
     ("guard",): tuple(GuardFile.model_fields),
     ("audit",): tuple(AuditFile.model_fields),
     ("artifacts",): tuple(ArtifactsFile.model_fields),
+    ("sketches",): tuple(SketchesFile.model_fields),
     ("checkpoint",): tuple(CheckpointFile.model_fields),
 }
 """The valid keys of each mapping whose keys are the tool's."""

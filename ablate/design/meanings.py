@@ -46,5 +46,6 @@ MEANINGS: dict[Loc, str] = {
     ("guard",): "Which batches are watched for tensors that are overwritten between forward and backward.",
     ("audit",): "After which batches losses, gradients and updates are held against float64.",
     ("artifacts",): "After which batches trials record what the model does, for `ablate show`.",
+    ("sketches",): "How often a sketch of the parameters is kept, so that distances between trials are known later.",
     ("checkpoint",): "How often a long trial saves what it needs to go on.",
 }

@@ -20,6 +20,7 @@ from ablate.design.trial_spec import (
     GuardPlan,
     Numerics,
     Scalar,
+    SketchPlan,
 )
 
 
@@ -161,6 +162,7 @@ class GridSpec(Frozen):
         audit: after which batches arithmetic is held against float64; may change between launches.
         checkpoint: how often a trial saves what it needs to go on; may change between launches.
         artifacts: after which batches trials record what the model does; may change between launches.
+        sketches: after which batches trials keep a sketch of their parameters; may change between launches.
         stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
         imported: where the losses come from, for a study that ablate did not run; else None.
     """
@@ -181,6 +183,7 @@ class GridSpec(Frozen):
     audit: AuditPlan = Field(default_factory=AuditPlan)
     checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
     artifacts: ArtifactPlan = Field(default_factory=ArtifactPlan)
+    sketches: SketchPlan = Field(default_factory=SketchPlan)
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     imported: Imported | None = None
 
