@@ -49,6 +49,8 @@ class Autoencoder:
         BadInput: if a setting is out of range.
     """
 
+    independent_rows = True
+
     def __init__(
         self,
         *,

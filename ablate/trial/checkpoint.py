@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ class Checkpoint:
         streams: name -> state of a random stream.
         generators: states of the global generators.
         state: the loop's own.
+        declared: name -> state of a stream that the arm's declared perturbations draw from.
     """
 
     attempt: int
@@ -43,6 +44,7 @@ class Checkpoint:
     streams: Mapping[str, Mapping[str, Any]]
     generators: Mapping[str, Any]
     state: Mapping[str, Any]
+    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:

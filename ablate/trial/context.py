@@ -13,6 +13,7 @@ from ablate.errors import Problem
 from ablate.trial.compiled import F, maybe_compiled
 from ablate.trial.draw import Draw
 from ablate.trial.gallery import Gallery
+from ablate.trial.gradient_noise import in_every_step
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch, Shown
 from ablate.trial.resume import Resume
@@ -142,7 +143,8 @@ def train(function: Any, config: dict[str, Any], session: Session, resume: Resum
     context = Context(session, resume)
     context._begin()
     try:
-        outcome = function(config, context)
+        with in_every_step(session.declared, session.spec.numerics.gradient_noise):
+            outcome = function(config, context)
     finally:
         context.close()
     if session.batch_index != session.spec.batches:

@@ -59,11 +59,16 @@ class OrderChain:
         return self.digest
 
     def draws(self) -> str:
-        """Return the hash of every value drawn from every stream so far, as 16 hex digits."""
-        digest = xxhash.xxh3_64()
-        for name, stream in sorted(self._draw.streams.items()):
-            digest.update(f"{name}:{stream.digest:x}|".encode())
-        return f"{digest.intdigest():016x}"
+        """Return ``draws_hash`` of the trial's streams."""
+        return draws_hash(self._draw)
+
+
+def draws_hash(draw: Draw) -> str:
+    """Return the hash of every value drawn from every stream so far, as 16 hex digits."""
+    digest = xxhash.xxh3_64()
+    for name, stream in sorted(draw.streams.items()):
+        digest.update(f"{name}:{stream.digest:x}|".encode())
+    return f"{digest.intdigest():016x}"
 
 
 def one_ulp(parameters: Iterable[tuple[str, nn.Parameter]], draw: Draw) -> None:

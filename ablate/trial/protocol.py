@@ -75,7 +75,13 @@ class Structured(Protocol):
     """A trainable whose loop the framework owns. Built as ``Thing(**settings)``.
 
     Settings are the keyword-only arguments of ``__init__``, annotated and with defaults; the grid is checked
-    against them without importing the module. Optional methods, called when present:
+    against them without importing the module.
+
+    Optional attribute, also of a function trainable: ``independent_rows = True`` says that row i of every tensor of a
+    batch is sample ``index[i]`` and that nothing carried to the next batch belongs to a row. Arms that permute rows are
+    refused without it: what a first dimension means (samples, or the frames of a window) only the trainable knows.
+
+    Optional methods, called when present:
 
     - ``after_backward(model, player)`` and ``after_step(model, player)``: clipping, schedules.
     - ``metrics(carry) -> dict[str, float | Tensor]``: named numbers of this batch, read off the new carry.

@@ -47,6 +47,7 @@ class Resume:
         if not self._found:
             return None
         checkpoint.restore_streams(self._session.draw, self._found.streams)
+        checkpoint.restore_streams(self._session.declared, self._found.declared)
         checkpoint.restore_generators(self._found.generators)
         return self._found.state
 
@@ -68,6 +69,7 @@ class Resume:
             code=self._code,
             order=session.chain.digest,
             streams=checkpoint.stream_states(session.draw),
+            declared=checkpoint.stream_states(session.declared),
             generators=checkpoint.global_generators(),
             state=collect(),
         )

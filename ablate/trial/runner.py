@@ -15,6 +15,7 @@ from ablate.record.recorder import Recorder
 from ablate.trial import context, cuda, numerics, structured
 from ablate.trial.compiled import compile_columns
 from ablate.trial.importing import is_structured, load, source_hash
+from ablate.trial.permuted import check_independent_rows
 from ablate.trial.provenance import Usage, machine_columns
 from ablate.trial.resume import Resume
 from ablate.trial.session import Diverged, Session
@@ -39,6 +40,8 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 known |= numerics.columns(task.spec.numerics, effect)
                 trainable = load(task.spec.trainable, task.search)
                 known["source_hash"] = source_hash(trainable)
+                if task.spec.numerics.perturb == "permute-rows":
+                    check_independent_rows(trainable)
                 session = Session(task, recorder)
                 resume = Resume(session, known["source_hash"])
                 known["resumed_at"] = resume.batches or None

@@ -18,9 +18,12 @@ from ablate.record.recorder import Recorder
 from ablate.trial.compiled import check_compiled
 from ablate.trial.draw import Draw
 from ablate.trial.effect import ArmNotInEffect
-from ablate.trial.fingerprint import OrderChain, content_hash, model_hash, one_ulp
+from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model_hash, one_ulp
+from ablate.trial.memory_format import laid_out, lay_out
 from ablate.trial.numerics import DTYPES
 from ablate.trial.pending import Pending, Row, Value, detached
+from ablate.trial.permuted import STREAM as PERMUTE
+from ablate.trial.permuted import permuted
 from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch, watch_draws
@@ -40,6 +43,8 @@ class Session:
 
     Attributes:
         batch_index: the batch in hand, from 0.
+        draw: the streams of the study, equal in every arm.
+        declared: the streams of what the arm declares to change (permuted rows, noise), which have a hash of their own.
         device: where the arm computes.
         deferred: losses stay on the device for a while (a GPU arm); on a CPU each is read and recorded at once.
     """
@@ -49,6 +54,7 @@ class Session:
         self.spec = task.spec
         self.recorder = recorder
         self.draw = Draw(self.spec.study, self.spec.block)
+        self.declared = Draw(self.spec.study, self.spec.block)
         self.chain = OrderChain(self.draw)
         self.batch_index = 0
         self.device = torch.device(self.spec.numerics.device)
@@ -69,11 +75,14 @@ class Session:
     def place(self, tensor: Tensor) -> Tensor:
         """Cast a floating tensor to the arm's precision and move it to its device; others are moved only.
 
+        A 4-d one gets the arm's memory format.
+
         Cast on the CPU, so that every arm gets the same bits. The move copies the tensor as it is now, and the host
         does not wait for it: it goes by a page-locked copy.
         """
         if tensor.is_floating_point():
             tensor = tensor.to(DTYPES[self.spec.numerics.precision])
+        tensor = laid_out(tensor, self.spec.numerics.memory_format)
         if self.device.type == "cpu":
             return tensor
         if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_pinned():
@@ -81,7 +90,7 @@ class Session:
         return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def adopt(self, model: nn.Module) -> nn.Module:
-        """Give ``model`` the block's initial weights, the arm's precision, perturbation and device, in place.
+        """Give ``model`` the block's initial weights, the arm's precision, perturbation, device and layout, in place.
 
         Weights are hashed and perturbed on the CPU, then moved.
         """
@@ -97,12 +106,13 @@ class Session:
         if wrong:
             raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
         self.model = model.to(self.device)
+        lay_out(model, self.spec.numerics.memory_format)
         if self._guard is not None:  # a function trainable makes its model inside its first batch
             self._guard.name_after(model)
         return model
 
     def receive(self, batch: Batch) -> Batch:
-        """Hash a batch as the trainable made it, then return it placed.
+        """Hash a batch as the trainable made it, then return it placed, its rows permuted if the arm declares that.
 
         Every batch's index list enters the order hash; contents are hashed on watched batches only, since hashing
         401 kB costs as much as a small model's step.
@@ -118,6 +128,8 @@ class Session:
         self._began = time.perf_counter()
         self._order = self.chain.add(batch)
         self._content = content_hash(batch.tensors) if self.spec.guard.covers(self.batch_index) else None
+        if self.spec.numerics.perturb == "permute-rows":
+            batch = permuted(batch, self.declared(PERMUTE))
         return Batch(batch.index, {name: self.place(tensor) for name, tensor in batch.tensors.items()})
 
     @contextlib.contextmanager
@@ -233,9 +245,15 @@ class Session:
                 raise Diverged
 
     def final_columns(self) -> dict[str, object]:
-        """Return the columns of ``trials`` that prove the pairing: hashes of weights, data, order and draws."""
+        """Return the columns of ``trials`` that prove the pairing: hashes of weights, data, order and draws.
+
+        What the arm declares to change is hashed apart: the weights it moved, the values drawn for what it does to
+        batches and gradients, or both.
+        """
+        drawn = draws_hash(self.declared) if self.declared.streams else None
         return {
             **self.columns,
+            "perturbation_hash": "+".join(filter(None, [self.columns["perturbation_hash"], drawn])) or None,
             "data_hash": self.task.data_hash,
             "draw_hash": self._draws_at_end or self.chain.draws(),
         }

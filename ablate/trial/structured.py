@@ -11,6 +11,7 @@ from torch import Tensor
 from ablate.errors import Problem
 from ablate.trial.compiled import maybe_compiled
 from ablate.trial.gallery import Gallery
+from ablate.trial.gradient_noise import noise
 from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
@@ -28,7 +29,9 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
         Diverged: a loss that is not finite.
     """
     model = session.adopt(trainable.build())
-    stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, session.spec.numerics))
+    numerics = session.spec.numerics
+    disturb = noise(session.declared, numerics.gradient_noise)
+    stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
     batches = iter(trainable.batches(session.draw))
     gallery = Gallery(session)
     look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
