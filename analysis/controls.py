@@ -6,20 +6,22 @@ from typing import Literal
 
 from ablate.design.spec import Arm, Contrast, GridSpec
 
-Control = Literal["A/A", "one-ulp"]
+Control = Literal["A/A", "one-ulp", "permute-rows"]
+KINDS: tuple[Control, ...] = ("one-ulp", "permute-rows", "A/A")
+"""From the one that says most of a contrast in which two of them meet."""
 
 
 def arm_control(arm: Arm) -> Control | None:
     """Return which kind of control an arm is; None for an arm under comparison."""
     if not arm.control:
         return None
-    return "A/A" if arm.numerics.perturb is None else "one-ulp"
+    return arm.numerics.perturb or "A/A"
 
 
 def contrast_control(contrast: Contrast, grid: GridSpec) -> Control | None:
     """Return which kind of control contrast this is: that of a control arm in it; None without one."""
-    kinds = {arm_control(grid.arms[name]) for name in contrast.arms or ()} - {None}
-    return "one-ulp" if "one-ulp" in kinds else next(iter(kinds), None)
+    kinds = {arm_control(grid.arms[name]) for name in contrast.arms or ()}
+    return next((kind for kind in KINDS if kind in kinds), None)
 
 
 def all_contrasts(grid: GridSpec) -> tuple[Contrast, ...]:

@@ -144,9 +144,9 @@ def _audit(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[Au
 
 
 def _disagreement(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[AuditRow]]) -> Disagreement | None:
-    """Compare the references of two arms that should start alike: in another precision data are rounded first."""
+    """Compare the references of two arms that should start alike: not so in another precision or under other noise."""
     arms = [grid.arms[name].numerics for name in one.contrast.arms or ()]
-    if not arms or any(arm.perturb for arm in arms) or len({arm.precision for arm in arms}) > 1:
+    if not arms or any(arm.perturb for arm in arms) or len({(arm.precision, arm.gradient_noise) for arm in arms}) > 1:
         return None
     return disagreement(one.pairing.matches, audits)
 

@@ -50,6 +50,8 @@ def legend(report: GapReport) -> list[tuple[str, str]]:
         lines.append(("A/A", "the same arm once more, which must come out equal bit by bit"))
     if "one-ulp" in controls:
         lines.append(("one ulp", "one rounding step in every initial weight: how far rounding alone takes an outcome"))
+    if "permute-rows" in controls:
+        lines.append(("permute-rows", "the same samples of every batch in another order, so sums round differently"))
     if any(side.batches for contrast in report.contrasts for side in contrast.guard):
         lines.append(("watched", "tensors saved for backward are hashed when saved and when used, on some batches"))
     lines.append(("size", _known(SIZES, {row[3] for row in verdicts})))

@@ -15,6 +15,17 @@ from analysis.one_ulp_words import one_ulp_words
 from analysis.size import Effect, Size
 from analysis.undecided import HOLM, TOST, blocks_enough, no_equivalence, not_shown
 
+DECLARED: dict[Control, str] = {
+    "one-ulp": "one ulp in the initial weights",
+    "permute-rows": "another order of the rows of every batch",
+}
+SAME: dict[Control, str] = {
+    "A/A": "as the same arm run twice should be",
+    "one-ulp": "so one ulp was rounded away",
+    "permute-rows": "so the order of a batch's rows made no difference",
+}
+"""What it means that a control came out bitwise equal."""
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -122,15 +133,15 @@ def _fault(guard: tuple[Coverage, Coverage]) -> str:
 def _control(found: Findings) -> str:
     parting = found.evidence.divergence
     if found.cause == "BITWISE EQUAL":
-        same = "as the same arm run twice should be" if found.control == "A/A" else "so one ulp was rounded away"
+        same = SAME[found.control or "A/A"]
         return (
             f"bitwise equal, {same} ({plural(parting.batches, 'batch')} in {plural(parting.pairs, 'pair')} of trials)."
         )
     if found.effect.gap is None:
         return "no block has an outcome on both sides."
     moved = f"moves the outcome by {gap_words(found.effect)}"
-    if found.control == "one-ulp":
-        return f"one ulp in the initial weights {moved}."
+    if found.control in DECLARED:
+        return f"{DECLARED[found.control]} {moved}."
     return f"the same arm run twice does not repeat: its losses differ from batch {parting.earliest} on, which {moved}."
 
 

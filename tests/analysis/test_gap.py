@@ -583,3 +583,27 @@ def test_no_shipped_arm_or_study_is_named_in_the_code():
     for path in root.rglob("*.py"):
         constants = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
         assert not names & constants, path
+
+
+def test_permuted_rows_are_a_control_of_their_own_and_declared(analyse):
+    """No one-ulp control, so no gap is held against it; with nothing in common they are bitwise equal."""
+    arms = {"plain": arm(), "changed": arm(way=2), "shuffled": arm(6, "plain", "permute-rows")}
+    found = analyse(grid(arms), teller(changed=lambda t, x: noisy(x, 1e-3, t.block)))
+    shuffled = by_label(found)["shuffled against plain"]
+    assert (shuffled.control, shuffled.verdict.cause) == ("permute-rows", "UNKNOWN")
+    assert "permute-rows control: another order of the rows of every batch moves the outcome by" in words(
+        shuffled.verdict.sentence
+    )
+    assert "(permute-rows control)" in printed(found)
+    assert "declared" in printed(found)
+    assert ("permute-rows", "the same samples of every batch in another order, so sums round differently") in legend(
+        found
+    )
+    assert any(note.startswith("No one-ulp control") for note in found.notes)
+
+
+def test_permuted_rows_that_change_nothing(analyse):
+    arms = {"plain": arm(), "changed": arm(way=2), "shuffled": arm(6, "plain", "permute-rows")}
+    found = analyse(grid(arms), teller(shuffled=lambda t, x: x))
+    sentence = by_label(found)["shuffled against plain"].verdict.sentence
+    assert "bitwise equal, so the order of a batch's rows made no difference" in sentence
