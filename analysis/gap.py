@@ -16,6 +16,7 @@ from analysis.confounding import Hashes, Streams, compare_streams, generator_sta
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
 from analysis.divergence import Divergence, Parting, part, summarise
+from analysis.dose_response import dose_response, dose_words
 from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
 from analysis.guard_findings import Coverage, coverage
@@ -56,6 +57,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides)))
     contrasts = _contrasts(run, paired, margin or grid.margin, seed)
     first = worst(contrasts)
+    response = dose_response(grid, trials, outcomes, seed)
     return GapReport(
         study=grid.study,
         question=grid.question,
@@ -67,7 +69,12 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         arms=tuple(summarise_arm(name, arm, trials, outcomes, grid.blocks) for name, arm in grid.arms.items()),
         contrasts=contrasts,
         dropped=_dropped(paired),
-        notes=imported_notes(grid) + notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
+        notes=(
+            *((dose_words(response),) if response else ()),
+            *imported_notes(grid),
+            *notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
+        ),
+        dose_response=response,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from analysis.arm_summary import ArmSummary
 from analysis.contrast import ContrastReport
+from analysis.dose_response import DoseResponse
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class GapReport:
         contrasts: the study's first, then the controls'.
         dropped: trials left out, with reasons.
         notes: what a reader must know to read the numbers right.
+        dose_response: how the outcome changes with noise in the gradients; None for a study of something else.
     """
 
     study: str
@@ -57,6 +59,7 @@ class GapReport:
     contrasts: tuple[ContrastReport, ...]
     dropped: tuple[DroppedTrial, ...]
     notes: tuple[str, ...]
+    dose_response: DoseResponse | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, text and finite numbers, ready for ``json.dumps``."""
