@@ -1,9 +1,9 @@
 """Dose and response: how the outcome changes with the size of the noise in the gradients.
 
 For a study whose arms differ in ``gradient_noise`` alone, among them one without. The dose is log10(1 + ulps): 0
-without noise, then one more for each tenfold. In every block the outcomes less that of the arm without noise are fitted
-by a line through the origin (least squares); its slope is that block's response. The unit of replication is the block, so
-the mean slope has a 95 % BCa interval over blocks.
+without noise, then one more for each tenfold. In every block the outcomes less that of the arm without noise are
+fitted by a line through the origin (least squares); its slope is that block's response. The unit of replication is the
+block, so the mean slope has a 95 % BCa interval over blocks.
 
 A line is the simplest response, and the one that a trend is looked for with: a response that rises and falls again can
 have a slope of 0. Hence the means at every dose are given beside it, and the contrasts test each dose by itself.
