@@ -13,6 +13,7 @@ from ablate.launch import placement
 from ablate.launch.study import read_study
 from ablate.record.reader import Run
 from ablate.trial.importing import load
+from analysis.gap import gap
 from tests.conftest import whole
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
@@ -128,9 +129,9 @@ def test_the_study_of_noise_runs_shrunk_and_reports_its_dose_response(place):
     done = place.ablate("launch", "--local", "noise.yaml")
     assert done.code == 0, done.text
     assert "Dose-response (noise of 0, 1, 100, 65,536 ulps in the gradients, 2 blocks)" in done.words
-    found = json.loads(place.ablate("gap", "noise_helps", "--json").out)
-    causes = {contrast["label"]: contrast["verdict"]["cause"] for contrast in found["contrasts"]}
+    found = gap(Run(place.root("noise_helps")))
+    causes = {contrast.label: contrast.verdict.cause for contrast in found.contrasts}
     assert "CONFOUNDED" not in causes.values()
     assert {causes["none-again against none"], causes["bfloat16-size-again against bfloat16-size"]} == {"BITWISE EQUAL"}
     assert causes["bfloat16-size against none"] != "BITWISE EQUAL"  # one ulp may be rounded away in 3 batches
-    assert found["dose_response"]["n"] == 2
+    assert found.dose_response.n == 2
