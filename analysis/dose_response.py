@@ -3,7 +3,8 @@
 For a study whose arms differ in ``gradient_noise`` alone, among them one without. The dose is log10(1 + ulps): 0
 without noise, then one more for each tenfold. In every block the outcomes less that of the arm without noise are
 fitted by a line through the origin (least squares); its slope is that block's response. The unit of replication is the
-block, so the mean slope has a 95 % BCa interval over blocks.
+block, so the mean slope has a 95 % BCa interval over blocks. A trend is claimed by the sign-flip test of the slopes, as
+a difference is: with few blocks the interval is too narrow for that (``bca``).
 
 A line is the simplest response, and the one that a trend is looked for with: a response that rises and falls again can
 have a slope of 0. Hence the means at every dose are given beside it, and the contrasts test each dose by itself.
@@ -19,13 +20,15 @@ import numpy as np
 
 from ablate.design.spec import Arm, Contrast, GridSpec
 from analysis.bca import Interval, mean_interval
-from analysis.digits import interval, plural, signed
+from analysis.digits import interval, p_words, plural, signed
 from analysis.outcomes import Outcome
 from analysis.pairing import Sides, pair
+from analysis.sign_flip import SignFlip, sign_flip
 from analysis.trials import Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
+LEVEL = 0.05
 FEWEST_DOSES = 2
 """Beside 0: with one there is no line to look for, only the contrast."""
 
@@ -55,6 +58,7 @@ class DoseResponse:
         n: blocks with an outcome at every dose.
         slope: mean over blocks, in the outcome's unit per tenfold of 1 + ulps; None without blocks.
         interval: its 95 % interval.
+        test: whether it is 0; one test, beside the family of contrasts.
     """
 
     reference: str
@@ -62,6 +66,7 @@ class DoseResponse:
     n: int
     slope: float | None
     interval: Interval
+    test: SignFlip
 
 
 def dose_response(
@@ -98,6 +103,7 @@ def dose_response(
         n=len(blocks),
         slope=float(np.mean(slopes)) if blocks else None,
         interval=mean_interval(slopes, seed),
+        test=sign_flip(slopes, seed),
     )
 
 
@@ -121,15 +127,15 @@ def dose_words(found: DoseResponse) -> str:
     head = f"Dose-response (noise of 0, {sizes} ulps in the gradients, {plural(found.n, 'block')}):"
     if found.slope is None:
         return f"{head} no block has an outcome at every dose."
-    change = f"{signed(found.slope)}"
+    change = f"the outcome changes by {signed(found.slope)}"
     if found.interval.low is None:
-        return f"{head} the outcome changes by {change} per tenfold of 1 + ulps; {found.interval.method}."
+        return f"{head} {change} per tenfold of 1 + ulps; {found.interval.method}."
     shown = "no trend is shown"
-    if found.interval.excludes(0.0):
+    if found.test.p is not None and found.test.p < LEVEL:
         shown = f"it {'rises' if found.slope > 0 else 'falls'} with the noise"
     means = ", ".join(f"{signed(dose.difference)} ({dose.arm})" for dose in found.doses)
     return (
-        f"{head} the outcome changes by {change} {interval(found.interval)} per tenfold of 1 + ulps: {shown}. "
+        f"{head} {change} {interval(found.interval)} per tenfold of 1 + ulps ({p_words(found.test.p)}): {shown}. "
         f"Means less that of {found.reference}: {means}."
     )
 

@@ -68,6 +68,7 @@ def test_a_planted_slope_is_found_with_its_size(analyse, sign):
     assert (found.reference, found.n, [dose.arm for dose in found.doses]) == ("none", 12, ["few", "some", "many"])
     assert abs(found.slope - planted) < 4 * standard_error()
     assert found.interval.excludes(0.0)
+    assert found.test.p == 2 / 2**12
     assert found.interval.low < found.slope < found.interval.high
     assert f"it {'rises' if sign > 0 else 'falls'} with the noise" in printed(report)
     assert report.to_json()["dose_response"]["slope"] == found.slope
@@ -80,13 +81,20 @@ def test_no_slope_is_not_made_up(analyse):
     assert abs(found.slope) < 4 * standard_error()
 
 
+def test_three_blocks_claim_no_trend_however_clear(analyse):
+    """Their interval is far from 0, and covers the truth 72 % of the time only; the test's smallest p is 0.25."""
+    report = analyse(ARMS, lambda trial: told(0.01)(trial) if trial.block < 3 else Told(np.array([]), status=None))
+    assert report.dose_response.interval.excludes(0.0)
+    assert "per tenfold of 1 + ulps (p = 0.25): no trend is shown." in printed(report)
+
+
 def test_equal_outcomes_have_a_slope_of_exactly_0(analyse):
     report = analyse(ARMS, told(0.0, spread=0.0))
     found = report.dose_response
     assert (found.slope, found.interval.low, found.interval.high) == (0.0, 0.0, 0.0)
     assert (
         "Dose-response (noise of 0, 1, 100, 65,536 ulps in the gradients, 12 blocks): the outcome changes by 0 [0, 0] "
-        "per tenfold of 1 + ulps: no trend is shown. Means less that of none: 0 (few), 0 (some), 0 (many)."
+        "per tenfold of 1 + ulps (p = 1): no trend is shown. Means less that of none: 0 (few), 0 (some), 0 (many)."
     ) in printed(report)
 
 
