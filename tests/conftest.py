@@ -70,6 +70,7 @@ class Workplace:
             "batches": 6,
             "outcome": "{metric: loss, last: 3}",
             "guard": "{first: 1, every: 0}",
+            "audit": "{first: 0}",
             **changes,
         }
         path = self.folder / name

@@ -216,6 +216,7 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
         git_dirty=code.dirty,
         git_diff=code.diff,
         reference=_reference(study.grid, spec),
+        audit_whole=spec.block == min(study.grid.arms[spec.arm].blocks),
     )
 
 

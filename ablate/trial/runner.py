@@ -75,7 +75,7 @@ def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, 
     try:
         try:
             if is_structured(trainable):
-                return structured.train(trainable(**settings), session, resume), False
+                return structured.train(trainable, session, resume), False
             return context.train(trainable, settings, session, resume), False
         except Diverged:
             raise

@@ -25,6 +25,7 @@ from ablate.trial.pending import Pending, Row, Value, detached
 from ablate.trial.permuted import STREAM as PERMUTE
 from ablate.trial.permuted import permuted
 from ablate.trial.protocol import Batch
+from ablate.trial.sketch import keep_sketch
 from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch, watch_draws
 from ablate.trial.weights import restore, seed_global_generators
@@ -109,6 +110,8 @@ class Session:
         lay_out(model, self.spec.numerics.memory_format)
         if self._guard is not None:  # a function trainable makes its model inside its first batch
             self._guard.name_after(model)
+        with self.uncounted():
+            self._sketch(-1)
         return model
 
     def receive(self, batch: Batch) -> Batch:
@@ -211,9 +214,16 @@ class Session:
         last = self.batch_index == self.spec.batches - 1
         if not self.deferred or last or self.spec.guard.covers(self.batch_index) or self._pending.due:
             self.flush()
+        self._sketch(self.batch_index)
         self._order = self._content = None
         self.batch_index += 1
         self._began = time.perf_counter()
+
+    def _sketch(self, batch_index: int) -> None:
+        """Record a sketch of the parameters, if the plan says so; of no batch after a loss that is not finite."""
+        if self.model is not None and self.spec.sketches.covers(batch_index, self.spec.batches):
+            self.flush()
+            keep_sketch(self.model, batch_index, self.recorder)
 
     def _number(self, value: float | Tensor) -> Value:
         if not isinstance(value, Tensor):
@@ -255,6 +265,7 @@ class Session:
             **self.columns,
             "perturbation_hash": "+".join(filter(None, [self.columns["perturbation_hash"], drawn])) or None,
             "data_hash": self.task.data_hash,
+            "sketch_every": self.spec.sketches.every if self.model is not None else None,
             "draw_hash": self._draws_at_end or self.chain.draws(),
         }
 

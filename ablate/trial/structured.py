@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ablate.errors import Problem
+from ablate.trial.auditor import Auditor
 from ablate.trial.compiled import maybe_compiled
 from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import noise
@@ -19,8 +21,8 @@ from ablate.trial.session import Session, TrainableError
 from ablate.trial.step import Observer, Stepper
 
 
-def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
-    """Run every batch of the trial; return the held-out outcomes of ``evaluate()``, empty without one.
+def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[str, float]:
+    """Build the trainable and run every batch; return the held-out outcomes of ``evaluate()``, empty without one.
 
     The recorded loss is the first player's, before its step; further players' are metrics ``loss_<player>``.
 
@@ -28,12 +30,14 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
         TrainableError: a broken contract.
         Diverged: a loss that is not finite.
     """
+    trainable = make(**session.spec.settings)
     model = session.adopt(trainable.build())
     numerics = session.spec.numerics
     disturb = noise(session.declared, numerics.gradient_noise)
     stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
     batches = iter(trainable.batches(session.draw))
     gallery = Gallery(session)
+    auditor = Auditor(make, stepper, session)
     look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
     resume.take_over()
     for _ in range(resume.batches):  # the data's position is reached by drawing, not by training
@@ -52,12 +56,13 @@ def train(trainable: Any, session: Session, resume: Resume) -> dict[str, float]:
                 )
             )
         placed = session.receive(batch)
-        taken = _Recorded(session, gallery)
+        observers = [taken := _Recorded(session, gallery), *auditor.before(placed)]
         with session.watched(), session.drawing("the step"):
-            stepper.step(placed, taken)
+            stepper.step(placed, *observers)
         metrics = trainable.metrics(stepper.carries[stepper.players[0].name]) if hasattr(trainable, "metrics") else {}
         session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
         gallery.finish(look)
+        auditor.after()
         resume.offer(stepper.collect)
     if not hasattr(trainable, "evaluate"):
         return {}

@@ -32,6 +32,7 @@ class TrialTask(Frozen):
         git_dirty: whether that folder had uncommitted changes; None outside a repository.
         git_diff: name of the stored diff of those changes; None without any.
         reference: the arm that the audit holds this one against; None for its own.
+        audit_whole: whether this trial's audit makes the slope check and keeps a row for every value; one block's does.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -46,6 +47,7 @@ class TrialTask(Frozen):
     git_dirty: bool | None = None
     git_diff: str | None = None
     reference: ReferenceArm | None = None
+    audit_whole: bool = True
     gpus: tuple[str, ...] = ()
 
 

@@ -1,0 +1,194 @@
+"""Holds a trial's first batches against float64 while it trains, and records how far each number is from it.
+
+Around each audited batch: everything it starts from is copied before, what it gave is copied while it is stepped, and
+after it has been recorded the same batch is stepped again beside the training, which is not touched: losses are bit for
+bit those of a trial without an audit.
+
+- *Continuity*: the state that a batch starts from is the one that the last batch left, bit for bit.
+- *Local*: in float64 from the arm's own state, with the reference arm's settings (``Rerun``). Compared are the loss,
+  each parameter's gradient as ``after_backward`` left it, and each parameter's update, given the arm's own gradient.
+- *Own*: the arm's own code in float64, under its own threads and flags. Rounding vanishes there, a fault does not.
+- *Free*: float64 from the first batch on, each step from its own result; compared is the loss.
+- *Slope*: whether the gradient of the arm's own code is the slope of its loss (``ablate.audit.slope``).
+
+A trainable that cannot be run a second time, or not in float64, trains on; the record says what was not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from ablate.audit.distance import Distance
+from ablate.audit.precision_seen import PrecisionSeen
+from ablate.audit.roundoff import TF32, unit_roundoff
+from ablate.errors import AblateError
+from ablate.trial.audit_rows import Row, distance_rows, draw_state_row, precision_row, slope_rows, unseen_row
+from ablate.trial.continuity import Continuity
+from ablate.trial.free_run import FreeRun
+from ablate.trial.local_audit import ArmsOwn, LocalAudit
+from ablate.trial.numerics import DTYPES
+from ablate.trial.protocol import Batch
+from ablate.trial.rerun import Rerun
+from ablate.trial.seen import Seen
+from ablate.trial.session import Session
+from ablate.trial.slope_audit import SlopeAudit
+from ablate.trial.snapshot import Snapshot, batch_of, snapshot
+from ablate.trial.step import Observer, Stepper
+from ablate.trial.trace import last_lines
+
+CPU = torch.device("cpu")
+
+
+class Auditor:
+    """The audit of one trial.
+
+    Args:
+        make: the trainable's class.
+        stepper: the one that trains; it is read only.
+        session: gives the plan and takes the rows.
+    """
+
+    def __init__(self, make: Callable[..., Any], stepper: Stepper, session: Session) -> None:
+        self._make = make
+        self._stepper = stepper
+        self._session = session
+        numerics = session.spec.numerics
+        self._dtype = DTYPES[numerics.precision]
+        self._roundoff = max(unit_roundoff(self._dtype), TF32 if numerics.tf32 else 0.0)
+        self._coarsest_in = f"declared: {numerics.precision}{', tf32' if numerics.tf32 else ''}"
+        self._continuity = Continuity()
+        self._in_hand: tuple[Snapshot, Seen] | None = None
+        self._row: list[tuple[Snapshot, Seen]] = []
+        self._reference: Rerun | None = None
+        self._reference_arm = session.spec.arm
+        self._reduction = 0
+        self._looked_at_precision = False
+        self._given_up = False
+
+    def before(self, batch: Batch) -> list[Observer]:
+        """Copy what the batch in hand starts from, if it is audited; return who must look on."""
+        session = self._session
+        self._in_hand = None
+        if not session.spec.audit.covers(session.batch_index):
+            return []
+        with session.uncounted():
+            if row := self._continuity.enter(self._stepper, session.batch_index):
+                self._record(session.batch_index, [row])
+            seen = Seen(self._stepper)
+            self._in_hand = snapshot(self._stepper, batch, session.batch_index), seen
+        return [seen]
+
+    def after(self) -> None:
+        """Audit the batch that was just recorded. What the trainable raises when it is run again becomes a row."""
+        if self._in_hand is None:
+            return
+        (at, seen), self._in_hand = self._in_hand, None
+        with self._session.uncounted():
+            if self._session.spec.audit.covers(at.batch_index + 1):
+                self._continuity.leave(self._stepper, at.batch_index)
+            drew = not torch.equal(at.generators["torch"], torch.get_rng_state())
+            self._record(at.batch_index, [draw_state_row(drew)])
+            if not seen.complete or self._given_up:
+                return
+            try:
+                self._audit(at, seen, drew)
+            except AblateError:
+                raise
+            except Exception as error:
+                self._given_up = True
+                words = f"float64: it trains, but could not be run a second time beside that: {last_lines(error)}"
+                self._record(at.batch_index, [unseen_row(words)])
+
+    def _audit(self, at: Snapshot, seen: Seen, drew: bool) -> None:
+        first = self._reference is None
+        if self._reference is None:
+            self._reference = self._against(at)
+        local = LocalAudit(at, seen, self._reference, self._reduction)
+        self._reduction = local.reduction
+        own = self._own_code(at, seen) if first else None
+        if not self._looked_at_precision and local.exceeds(self._roundoff):
+            self._look_at_precision(at, seen)
+        distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own)]
+        every = first and self._session.task.audit_whole
+        self._record(at.batch_index, distance_rows(distances, self._reference_arm, every))
+        self._free(at, seen)
+        if first:
+            self._record(at.batch_index, [precision_row(self._roundoff, self._coarsest_in)])
+
+    def _own_code(self, at: Snapshot, seen: Seen) -> Seen:
+        """Run the arm's own code in float64, and hold its gradient against its slope."""
+        spec = self._session.spec
+        own = self._rerun(spec.settings, {}, torch.float64, reference=False)
+        observers: list[Observer] = [ArmsOwn(own.stepper, seen)]
+        slope = None
+        if self._session.task.audit_whole and at.batch_index == 0:
+            slope = SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device))
+            observers.insert(0, slope)
+        result = own.step(at, *observers, first=slope.begin if slope else None)
+        if slope:
+            self._record(at.batch_index, slope_rows(slope.results, slope.stopped))
+        return result
+
+    def _look_at_precision(self, at: Snapshot, seen: Seen) -> None:
+        """Find the coarsest arithmetic in the arm's step: code may cast below the precision that the arm declares."""
+        self._looked_at_precision = True
+        looking = PrecisionSeen()
+        again = self._rerun(self._session.spec.settings, {}, self._dtype, reference=False)
+        again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: looking)
+        if looking.roundoff > self._roundoff:
+            self._roundoff, self._coarsest_in = looking.roundoff, looking.where
+
+    def _free(self, at: Snapshot, seen: Seen) -> None:
+        """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""
+        spec = self._session.spec
+        if at.batch_index != len(self._row) or at.batch_index >= spec.audit.first or spec.numerics.gradient_noise:
+            return
+        self._row.append((at, seen))
+        if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
+            run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
+            for batch, distance in run.distances(self._roundoff, self._reduction):
+                self._record(batch, distance_rows([distance], self._reference_arm, every=True, check="free"))
+            self._row = [self._row[0]]  # what the others started from is no longer needed
+
+    def _against(self, at: Snapshot) -> Rerun:
+        """Return the float64 stepper: the reference arm's, or the arm's own where that is another model."""
+        spec, reference = self._session.spec, self._session.task.reference
+        if reference is not None:
+            env = {name: reference.env.get(name) for name in {*spec.numerics.env, *reference.env}}
+            try:
+                made = self._rerun(reference.settings, env, torch.float64, reference=True)
+                made.begin(at)
+            except Exception as error:
+                words = f"arm {reference.arm}, since its settings make another model: {last_lines(error)}"
+                self._record(at.batch_index, [unseen_row(words)])
+            else:
+                self._reference_arm = reference.arm
+                return made
+        return self._rerun(spec.settings, {}, torch.float64, reference=True)
+
+    def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
+        device = CPU if reference else self._session.device
+        return Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
+
+    def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
+        for row in rows:
+            known = {name: value for name, value in row.items() if value is not None}
+            self._session.recorder.audit(batch_index=batch_index, **known)
+
+
+def _drawn(one: Distance) -> Distance:
+    """Call a difference CONFOUNDED where the batch drew from torch's own generator and the code is right in float64.
+
+    The generator stood at the same place, but a compiled loss, another layout or a GPU draws other numbers from there,
+    and what they do cannot be told from a fault.
+    """
+    if one.verdict != "bug" or one.own_error is None or one.own_bound is None or one.own_error > one.own_bound:
+        return one
+    words = (
+        "drew from torch's global generator, which gave other numbers here than in float64; take draws from ctx.draw"
+    )
+    return replace(one, verdict="confounded", detail=words)

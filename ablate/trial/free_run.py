@@ -1,0 +1,95 @@
+"""A float64 run from the trial's first batch on, each step from its own result: what the local steps start anew.
+
+A local step begins from the arm's state and forgives whatever was wrong with it: a carry that is cut elsewhere, an
+optimiser's state that is lost between batches. A free run does not; its losses part from the arm's by rounding alone,
+as it grows with the steps. How far that goes is simulated: the same run from weights that are one unit roundoff off,
+with rounding in every operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from ablate.audit.distance import Distance, judge
+from ablate.audit.rounding_noise import RoundingNoise
+from ablate.trial.local_audit import SAMPLES
+from ablate.trial.rerun import Rerun
+from ablate.trial.seen import Seen
+from ablate.trial.snapshot import Snapshot
+
+
+class FreeRun:
+    """The trial's first batches in a row.
+
+    Args:
+        ats: what each of them started from in the arm; the state of the first alone is used.
+        arms: what the arm's steps gave.
+        reference: the float64 stepper.
+    """
+
+    def __init__(self, ats: Sequence[Snapshot], arms: Sequence[Seen], reference: Rerun) -> None:
+        self._ats = ats
+        self._arms = arms
+        self._reference = reference
+        self._simulated: list[list[Tensor]] = []
+
+    def distances(self, roundoff: float, reduction: int) -> list[tuple[int, Distance]]:
+        """Judge the first player's loss of every batch after the first; return (batch, distance).
+
+        Args:
+            roundoff: unit roundoff of the coarsest arithmetic in the arm's steps.
+            reduction: the longest sum in a step; over so many steps errors add up, so it is multiplied by their number.
+        """
+        exact = self._losses()
+        name = next(iter(self._arms[0].players))
+        return [
+            (
+                at.batch_index,
+                judge(
+                    quantity="loss",
+                    name=name,
+                    arm=arm.players[name].loss.cpu(),
+                    reference=exact[step],
+                    roundoff=roundoff,
+                    reduction=reduction * (step + 1),
+                    simulate=self._of(step),
+                ),
+            )
+            for step, (at, arm) in enumerate(zip(self._ats, self._arms, strict=True))
+            if step > 0
+        ]
+
+    def _of(self, step: int) -> Callable[[float], list[Tensor]]:
+        return lambda roundoff: [sample[step] for sample in self._simulate(roundoff)]
+
+    def _losses(self, roundoff: float = 0.0, seed: int = 0) -> list[Tensor]:
+        losses = []
+        for step, at in enumerate(self._ats):
+            noise = (lambda step=step: RoundingNoise(roundoff, seed * len(self._ats) + step)) if roundoff else None
+            start = _OneRoundoff(self._reference, roundoff, seed) if roundoff and step == 0 else None
+            seen = self._reference.step(at, inside=noise, go_on=step > 0, first=start)
+            losses.append(next(iter(seen.players.values())).loss.cpu())
+        return losses
+
+    def _simulate(self, roundoff: float) -> list[list[Tensor]]:
+        if not self._simulated:
+            self._simulated = [self._losses(roundoff, seed) for seed in range(SAMPLES)]
+        return self._simulated
+
+
+class _OneRoundoff:
+    """Moves every weight by one unit roundoff, up or down."""
+
+    def __init__(self, rerun: Rerun, roundoff: float, seed: int) -> None:
+        self._model = rerun.stepper.model
+        self._roundoff = roundoff
+        self._generator = torch.Generator().manual_seed(seed)
+
+    def __call__(self) -> None:
+        with torch.no_grad():
+            for parameter in self._model.parameters():
+                sign = torch.randint(0, 2, parameter.shape, generator=self._generator).mul_(2).sub_(1)
+                parameter.mul_(1 + self._roundoff * sign.to(parameter.dtype))

@@ -1,0 +1,160 @@
+"""One batch of the arm against the same batch in float64, both from the arm's own state.
+
+The float64 step takes the arm's gradients, cast, before its optimiser steps: an update is judged given the gradient,
+or a sign that rounding turned would count twice under Adam. After each player's step it takes the arm's parameters, so
+that the next player is judged from where the arm's next player stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ablate.audit.distance import Distance, judge
+from ablate.audit.reduction import ReductionLength
+from ablate.audit.rounding_noise import RoundingNoise
+from ablate.trial.fingerprint import state
+from ablate.trial.protocol import Player
+from ablate.trial.rerun import Rerun
+from ablate.trial.seen import Seen
+from ablate.trial.snapshot import Snapshot
+from ablate.trial.step import Observer, Stepper
+
+SAMPLES = 6
+"""Simulations of rounding: all miss one of two ways that a tie can turn in 1 of 64 cases."""
+
+
+class ArmsOwn(Observer):
+    """Gives a float64 step the arm's gradients before the optimiser, and the arm's state after it."""
+
+    def __init__(self, stepper: Stepper, arm: Seen) -> None:
+        self._stepper = stepper
+        self._arm = arm
+
+    def given(self, player: Player) -> None:
+        """Replace the gradients by the arm's."""
+        for name, parameter in player.parameters.items():
+            given = self._arm.players[player.name].given[name]
+            parameter.grad = None if given is None else given.to(parameter.device, parameter.dtype)
+
+    def update(self, player: Player) -> None:
+        """Replace the model's state by the arm's."""
+        with torch.no_grad():
+            for name, tensor in state(self._stepper.model).items():
+                tensor.copy_(self._arm.players[player.name].after[name])
+
+
+@dataclass(frozen=True)
+class Value:
+    """One number or tensor of a batch, by what it is: ``loss``, ``gradient`` or ``update``, and whose."""
+
+    quantity: str
+    name: str
+
+
+Simulate = Callable[[float], list[dict[Value, Tensor]]]
+
+
+class LocalAudit:
+    """The comparison of one audited batch.
+
+    Args:
+        at: what the batch started from.
+        arm: what the arm's step gave.
+        reference: the float64 stepper.
+        reduction: the longest sum of the step, if it is known from an earlier batch; 0 to find out.
+    """
+
+    def __init__(self, at: Snapshot, arm: Seen, reference: Rerun, reduction: int = 0) -> None:
+        self._at = at
+        self._arm = arm
+        self._reference = reference
+        self._simulated: dict[float, list[dict[Value, Tensor]]] = {}
+        length = ReductionLength()
+        self.reference = self._run(None if reduction else lambda: length)
+        self.reduction = reduction or length.longest
+
+    @cached_property
+    def values(self) -> dict[Value, Tensor]:
+        """What the arm's step gave."""
+        return dict(values(self._arm))
+
+    def exceeds(self, roundoff: float) -> bool:
+        """Say whether any value is farther off than the plain bound allows, before rounding is simulated."""
+        return any(not one.within_bound for one in self._judged(roundoff, {}, None))
+
+    def distances(self, roundoff: float, own: Seen | None) -> list[Distance]:
+        """Judge every value of the batch.
+
+        Args:
+            roundoff: unit roundoff of the coarsest arithmetic in the arm's step.
+            own: the arm's own code in float64, from the same state and with the arm's gradients; None if not run.
+        """
+        return self._judged(roundoff, dict(values(own)) if own is not None else {}, self._simulate)
+
+    def _judged(self, roundoff: float, own: dict[Value, Tensor], simulate: Simulate | None) -> list[Distance]:
+        weights = self._weights()
+        return [
+            judge(
+                quantity=value.quantity,
+                name=value.name,
+                arm=self.values[value],
+                reference=exact,
+                roundoff=roundoff,
+                reduction=self.reduction,
+                simulate=simulate and _of(simulate, value),
+                own=own.get(value),
+                weights=weights.get(value),
+            )
+            for value, exact in values(self.reference)
+        ]
+
+    def _run(self, inside: Callable[[], object] | None = None) -> Seen:
+        return self._reference.step(self._at, ArmsOwn(self._reference.stepper, self._arm), inside=inside)
+
+    def _simulate(self, roundoff: float) -> list[dict[Value, Tensor]]:
+        if roundoff not in self._simulated:
+            self._simulated[roundoff] = [
+                dict(values(self._run(lambda seed=seed: RoundingNoise(roundoff, seed)))) for seed in range(SAMPLES)
+            ]
+        return self._simulated[roundoff]
+
+    def _weights(self) -> dict[Value, Tensor]:
+        """Return the parameters that each update was added to: their new values are rounded too."""
+        return {
+            Value("update", label): weights
+            for player, name, label in _labels(self._arm)
+            if (weights := self._arm.players[player].weights.get(name)) is not None
+        }
+
+
+def _of(simulate: Simulate, value: Value) -> Callable[[float], list[Tensor]]:
+    return lambda roundoff: [sample[value] for sample in simulate(roundoff)]
+
+
+def values(seen: Seen) -> Iterator[tuple[Value, Tensor]]:
+    """Yield everything that is compared, players' losses first; a gradient that is not there counts as 0."""
+    for player, one in seen.players.items():
+        yield Value("loss", player), one.loss.detach().cpu()
+    for player, name, label in _labels(seen):
+        one = seen.players[player]
+        gradient = one.gradient[name]
+        yield (
+            Value("gradient", label),
+            torch.zeros_like(one.weights[name]) if gradient is None else _dense(gradient).cpu(),
+        )
+        yield Value("update", label), one.update[name]
+
+
+def _labels(seen: Seen) -> Iterator[tuple[str, str, str]]:
+    for player, one in seen.players.items():
+        for name in one.weights:
+            yield player, name, name if len(seen.players) == 1 else f"{player}.{name}"
+
+
+def _dense(t: Tensor) -> Tensor:
+    return t.to_dense() if t.layout is not torch.strided else t

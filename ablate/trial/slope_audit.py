@@ -1,0 +1,111 @@
+"""The slope check on a trainable: its own code in float64, aliases and all, against its loss evaluated anew.
+
+A loss that stops a gradient on purpose (``detach``, a target network, a straight-through estimator) has a gradient that
+is not its slope. So before a fault is reported the gradient is made again with ``detach`` and ``.data`` passing it on:
+if that one is the slope, the loss stops it there, by intent or not, and that is what is said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from ablate.audit.nearby import here, source
+from ablate.audit.slope import SlopeResult, slope_check
+from ablate.trial import checkpoint
+from ablate.trial.protocol import Batch, Player
+from ablate.trial.seen import gradients
+from ablate.trial.step import Observer, Stepper
+
+SEED = 0
+
+
+class SlopeAudit(Observer):
+    """Checks each player's gradient as backward leaves it; ``results`` are by player, ``stopped`` says where."""
+
+    def __init__(self, stepper: Stepper, batch: Batch) -> None:
+        self.results: dict[str, SlopeResult] = {}
+        self.stopped: dict[str, tuple[str, ...]] = {}
+        self._stepper = stepper
+        self._batch = batch
+        self._carries = dict(stepper.carries)
+        self._generators: dict[str, Any] = {}
+        self._buffers: dict[str, Tensor] = {}
+
+    def begin(self) -> None:
+        """Remember what the batch starts from; call it when the stepper stands there."""
+        self._carries = dict(self._stepper.carries)
+        self._remember()
+
+    def slope(self, player: Player) -> None:
+        """Check one player; parameters, buffers and generators are then as before."""
+        after = checkpoint.global_generators()
+        buffers = {name: buffer.detach().clone() for name, buffer in self._stepper.model.named_buffers()}
+        parameters = {name: parameter.detach() for name, parameter in player.parameters.items()}
+        self.results[player.name] = result = self._check(player, parameters, gradients(player))
+        if result.verdict == "bug":
+            passed = PassedOn()
+            again = self._check(player, parameters, self._gradients(player, passed))
+            if again.verdict == "clean" and passed.sources:
+                self.results[player.name] = again
+                self.stopped[player.name] = tuple(dict.fromkeys(passed.sources))
+        self._put(buffers)
+        checkpoint.restore_generators(after)
+
+    def update(self, player: Player) -> None:
+        """Remember what the next player's loss starts from."""
+        self._remember()
+
+    def _check(self, player: Player, parameters: dict[str, Tensor], given: dict[str, Tensor | None]) -> SlopeResult:
+        return slope_check(lambda: self._loss(player), parameters, given, SEED)
+
+    def _loss(self, player: Player) -> float:
+        try:
+            with torch.no_grad():
+                return float(self._evaluate(player))
+        except RuntimeError:  # a gradient penalty differentiates inside the loss
+            with torch.enable_grad():
+                return float(self._evaluate(player).detach())
+
+    def _evaluate(self, player: Player) -> Tensor:
+        checkpoint.restore_generators(self._generators)
+        self._put(self._buffers)
+        kept, self._stepper.carries = self._stepper.carries, dict(self._carries)
+        try:
+            return self._stepper.loss(player, self._batch)[0]
+        finally:
+            self._stepper.carries = kept
+
+    def _gradients(self, player: Player, passed: PassedOn) -> dict[str, Tensor | None]:
+        with torch.enable_grad(), passed:
+            loss = self._evaluate(player)
+        found = torch.autograd.grad(loss, list(player.parameters.values()), allow_unused=True)
+        return dict(zip(player.parameters, found, strict=True))
+
+    def _remember(self) -> None:
+        self._generators = checkpoint.global_generators()
+        self._buffers = {name: buffer.detach().clone() for name, buffer in self._stepper.model.named_buffers()}
+
+    def _put(self, buffers: dict[str, Tensor]) -> None:
+        with torch.no_grad():
+            for name, buffer in self._stepper.model.named_buffers():
+                buffer.copy_(buffers[name])
+
+
+class PassedOn(TorchFunctionMode):
+    """Lets ``detach`` and ``.data`` pass the gradient on, and keeps the lines where they were asked not to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sources: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Return the tensor itself where its gradient would be stopped."""
+        stops = func in (Tensor.detach, torch.detach) or func is Tensor.data.__get__  # type: ignore[attr-defined]
+        if stops and args[0].requires_grad:
+            self.sources.append(source(here()))
+            return args[0].view_as(args[0])
+        return func(*args, **(kwargs or {}))
