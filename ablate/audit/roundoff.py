@@ -1,0 +1,33 @@
+"""Unit roundoff: half the distance between 1 and the next number, the largest relative error of one rounding.
+
+Higham, Accuracy and Stability of Numerical Algorithms (2002), section 2.1. With t significant bits, u = 2**-t.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+TF32 = 2.0**-11
+"""NVIDIA's TF32: the range of float32 and the 11 significant bits of float16."""
+
+FLOAT32 = 2.0**-24
+
+FLOAT64 = 2.0**-53
+
+_NAMES = {FLOAT64: "float64", FLOAT32: "float32", 2.0**-11: "float16", 2.0**-8: "bfloat16"}
+
+
+def unit_roundoff(dtype: torch.dtype) -> float:
+    """Return u of a floating or complex type: 2**-24 for float32, 2**-53 float64, 2**-11 float16, 2**-8 bfloat16.
+
+    Raises:
+        TypeError: if the type is neither floating nor complex.
+    """
+    return float(torch.finfo(dtype).eps) / 2
+
+
+def name_of(roundoff: float) -> str:
+    """Return the type with this unit roundoff in words; ``tf32-like (13 bits)`` for one that no type has."""
+    return _NAMES.get(roundoff) or f"tf32-like ({round(-math.log2(roundoff))} bits)"
