@@ -52,7 +52,7 @@ def _distance(one: Distance, reference: str, check: str, count: int) -> Row:
         "own_error": one.own_error,
         "own_bound": one.own_bound,
         "roundoff": one.roundoff,
-        "anchor": one.anchor,
+        "anchor": None if one.quantity == "update" else one.anchor,  # an update is made from the arm's own gradient
         "detail": one.detail,
     }
 

@@ -24,12 +24,13 @@ import torch
 
 from ablate.audit.distance import Distance
 from ablate.audit.precision_seen import PrecisionSeen
-from ablate.audit.roundoff import TF32, unit_roundoff
+from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
 from ablate.errors import AblateError
 from ablate.trial.audit_rows import Row, distance_rows, draw_state_row, precision_row, slope_rows, unseen_row
 from ablate.trial.continuity import Continuity
 from ablate.trial.free_run import FreeRun
 from ablate.trial.local_audit import ArmsOwn, LocalAudit
+from ablate.trial.memory_format import lay_out
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch
 from ablate.trial.rerun import Rerun
@@ -59,6 +60,7 @@ class Auditor:
         numerics = session.spec.numerics
         self._dtype = DTYPES[numerics.precision]
         self._roundoff = max(unit_roundoff(self._dtype), TF32 if numerics.tf32 else 0.0)
+        self._code_roundoff = FLOAT32
         self._coarsest_in = f"declared: {numerics.precision}{', tf32' if numerics.tf32 else ''}"
         self._continuity = Continuity()
         self._in_hand: tuple[Snapshot, Seen] | None = None
@@ -112,7 +114,7 @@ class Auditor:
         own = self._own_code(at, seen) if first else None
         if not self._looked_at_precision and local.exceeds(self._roundoff):
             self._look_at_precision(at, seen)
-        distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own)]
+        distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own, self._code_roundoff)]
         every = first and self._session.task.audit_whole
         self._record(at.batch_index, distance_rows(distances, self._reference_arm, every))
         self._free(at, seen)
@@ -123,6 +125,7 @@ class Auditor:
         """Run the arm's own code in float64, and hold its gradient against its slope."""
         spec = self._session.spec
         own = self._rerun(spec.settings, {}, torch.float64, reference=False)
+        lay_out(own.stepper.model, spec.numerics.memory_format)
         observers: list[Observer] = [ArmsOwn(own.stepper, seen)]
         slope = None
         if self._session.task.audit_whole and at.batch_index == 0:
@@ -140,7 +143,9 @@ class Auditor:
         again = self._rerun(self._session.spec.settings, {}, self._dtype, reference=False)
         again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: looking)
         if looking.roundoff > self._roundoff:
-            self._roundoff, self._coarsest_in = looking.roundoff, looking.where
+            self._roundoff, self._coarsest_in = looking.roundoff, f"{looking.name} at {looking.where}"
+            if looking.name.startswith("tf32-like"):  # made by the user's code, which does so in float64 too
+                self._code_roundoff = looking.roundoff
 
     def _free(self, at: Snapshot, seen: Seen) -> None:
         """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""

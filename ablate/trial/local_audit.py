@@ -8,15 +8,17 @@ that the next player is judged from where the arm's next player stood.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
 
-from ablate.audit.distance import Distance, judge
+from ablate.audit.distance import Distance, error_bound, judge, norm, update_bound
+from ablate.audit.range_seen import RangeSeen
 from ablate.audit.reduction import ReductionLength
 from ablate.audit.rounding_noise import RoundingNoise
+from ablate.audit.roundoff import FLOAT32
 from ablate.trial.fingerprint import state
 from ablate.trial.protocol import Player
 from ablate.trial.rerun import Rerun
@@ -87,14 +89,17 @@ class LocalAudit:
         """Say whether any value is farther off than the plain bound allows, before rounding is simulated."""
         return any(not one.within_bound for one in self._judged(roundoff, {}, None))
 
-    def distances(self, roundoff: float, own: Seen | None) -> list[Distance]:
+    def distances(self, roundoff: float, own: Seen | None, code_roundoff: float = FLOAT32) -> list[Distance]:
         """Judge every value of the batch.
 
         Args:
             roundoff: unit roundoff of the coarsest arithmetic in the arm's step.
             own: the arm's own code in float64, from the same state and with the arm's gradients; None if not run.
+            code_roundoff: how far from exact the arm's own code is meant to be even in float64: it may round to float32
+                inside, or coarser on purpose.
         """
-        return self._judged(roundoff, dict(values(own)) if own is not None else {}, self._simulate)
+        judged = self._judged(roundoff, dict(values(own)) if own is not None else {}, self._simulate)
+        return [self._of_the_code(one, code_roundoff) for one in judged]
 
     def _judged(self, roundoff: float, own: dict[Value, Tensor], simulate: Simulate | None) -> list[Distance]:
         weights = self._weights()
@@ -109,9 +114,29 @@ class LocalAudit:
                 simulate=simulate and _of(simulate, value),
                 own=own.get(value),
                 weights=weights.get(value),
+                beyond_range=self._beyond_range,
             )
             for value, exact in values(self.reference)
         ]
+
+    def _of_the_code(self, one: Distance, roundoff: float) -> Distance:
+        """Call a fault what the arm's own code does in float64 too, even where the arm's precision would hide it."""
+        if one.own_error is None or one.own_bound is None or one.verdict == "bug" or one.own_error <= one.own_bound:
+            return one
+        weights = self._weights().get(Value(one.quantity, one.name))
+        if weights is None:
+            explained = error_bound(one.scale, roundoff, self.reduction)
+        else:
+            explained = update_bound(one.scale, roundoff, self.reduction, norm(weights), roundoff)
+        if not one.own_error > explained:
+            return one
+        words = f"the arm's own code in float64 is {one.own_error:.2g} from the reference, where rounding is gone"
+        return replace(one, verdict="bug", detail=words)
+
+    def _beyond_range(self) -> str:
+        seen = RangeSeen(next(iter(self._arm.players.values())).loss.dtype)
+        self._run(lambda: seen)
+        return seen.beyond
 
     def _run(self, inside: Callable[[], object] | None = None) -> Seen:
         return self._reference.step(self._at, ArmsOwn(self._reference.stepper, self._arm), inside=inside)
@@ -119,7 +144,7 @@ class LocalAudit:
     def _simulate(self, roundoff: float) -> list[dict[Value, Tensor]]:
         if roundoff not in self._simulated:
             self._simulated[roundoff] = [
-                dict(values(self._run(lambda seed=seed: RoundingNoise(roundoff, seed)))) for seed in range(SAMPLES)
+                dict(values(self._run(partial(RoundingNoise, roundoff, seed)))) for seed in range(SAMPLES)
             ]
         return self._simulated[roundoff]
 

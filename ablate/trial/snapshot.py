@@ -67,9 +67,12 @@ def batch_of(at: Snapshot, dtype: torch.dtype, device: torch.device) -> Batch:
 
 
 def _cast(value: Any, dtype: torch.dtype, device: torch.device) -> Any:
-    return mapped(
-        value, lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else t.dtype, copy=True).detach()
-    )
+    def cast(t: Tensor) -> Tensor:
+        wanted = dtype if t.is_floating_point() else t.dtype
+        moved = t.to(device=device, dtype=wanted, copy=True).detach()
+        return moved.contiguous() if moved.layout is torch.strided else moved
+
+    return mapped(value, cast)
 
 
 def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
