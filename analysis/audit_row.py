@@ -7,6 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+SIMULATIONS = 8.0
+"""A simulation of rounding explains so many times the largest distance it gave: the factor that the audit judges by."""
+
 NUMBERS = ("error", "scale", "bound", "noise", "own_error", "own_bound", "roundoff", "anchor")
 WORDS = ("role", "near", "source", "quantity", "name", "reference", "dtype", "detail")
 COLUMNS = ("trial_id", "arm", "block", "batch_index", "check", "verdict", "count", "shape", *WORDS, *NUMBERS, "attempt")
@@ -24,8 +27,9 @@ class AuditRow:
         check: ``saved_tensors``, ``undeclared_draws``, ``draw_state``, ``distance``, ``continuity``, ``free``,
             ``slope``, ``precision``, ``departure`` or ``scope``.
         verdict: clean, overwritten, refused (torch's own version check stopped it) or drawn; of a distance equal,
-            rounding, reduced, bug or unjudged.
-        count: tensors checked (clean), overwritten, or numbers drawn.
+            rounding, reduced, bug, unjudged or confounded (its draws were others).
+        count: tensors checked (clean), overwritten, or numbers drawn; values of one quantity that a distance stands
+            for, of which it is the worst.
         shape: shape of the tensor.
         near: parameter or module nearby, the name of the draw or of a generator, or an operation.
         source: user's source line, ``file.py:12``.
@@ -73,7 +77,7 @@ class AuditRow:
     @property
     def allowed(self) -> float | None:
         """What rounding explains, by its bound or by its simulation, whichever is more."""
-        known = [value for value in (self.bound, self.noise) if value is not None]
+        known = [value for value in (self.bound, self.noise and SIMULATIONS * self.noise) if value is not None]
         return max(known, default=None)
 
     @property

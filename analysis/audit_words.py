@@ -123,6 +123,8 @@ def _size(row: AuditRow) -> str:
     if row.error is None:
         return f", its distance from {reference} is not finite"
     off = f"{number(row.error, 2)}" if row.relative is None else f"{share(row.relative)} of its norm"
+    if row.share is not None and row.share <= 1 and row.own_error and row.scale:
+        return f"; its own code run in float64, where rounding is gone, is {share(row.own_error / row.scale)} off"
     if row.share is None:
         return f", {off} from {reference}, where rounding explains nothing"
     return f", {off} from {reference}, {times(row.share)} what rounding explains"

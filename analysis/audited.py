@@ -37,11 +37,11 @@ class Audited:
         trials: its trials that ran to their end.
         audited: those of them whose loss and gradients were held against float64 in the first batch, and passed.
         batches: audited batches, ascending.
-        losses: losses compared, by name.
-        gradients: parameters whose gradients were compared.
-        updates: parameters whose updates were compared.
+        losses: losses compared in a batch.
+        gradients: gradients compared in a batch.
+        updates: updates compared in a batch.
         nearest: the row that passed with the largest share of what rounding explains; None if nothing passed.
-        slopes: directions in which the gradient was found to be the slope of the loss.
+        slopes: directions, over all trials, in which the gradient was found to be the slope of the loss.
         steps: steps after which the state was found to enter the next batch as it was left.
         fault: what rounding does not explain; None if nothing.
         unjudged: what could not be judged, with the number of times.
@@ -102,11 +102,11 @@ def audited(
         trials=len(ended),
         audited=len(complete),
         batches=tuple(sorted({row.batch_index for row in distances})),
-        losses=_names(distances, "loss"),
-        gradients=_names(distances, "gradient"),
-        updates=_names(distances, "update"),
+        losses=_values(distances, "loss"),
+        gradients=_values(distances, "gradient"),
+        updates=_values(distances, "update"),
         nearest=max(passed, key=lambda row: -1.0 if row.share is None else row.share, default=None),
-        slopes=sum(row.check == "slope" for row in clean),
+        slopes=sum(row.count for row in clean if row.check == "slope"),
         steps=sum(row.check == "continuity" for row in clean),
         fault=first_fault(rows),
         unjudged=unjudged,
@@ -170,8 +170,13 @@ def thing(row: AuditRow, several_losses: bool = False) -> str:
     return f"the {what} of {row.name}" if row.name else f"the {what}"
 
 
-def _names(rows: Iterable[AuditRow], quantity: str) -> int:
-    return len({row.name for row in rows if row.quantity == quantity})
+def _values(rows: Iterable[AuditRow], quantity: str) -> int:
+    """Return how many values of a quantity one batch has; a row may stand for many, of which it is the worst."""
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        if row.quantity == quantity:
+            counts[row.trial_id, row.batch_index] += row.count
+    return max(counts.values(), default=0)
 
 
 def _departures(rows: Iterable[AuditRow]) -> tuple[Departure, ...]:

@@ -28,12 +28,13 @@ IF_SEEN = (GLOBAL_DRAWS,)
 class Hashes:
     """Hashes of one trial's watched batches, batch -> hash; order hashes cover all batches so far.
 
-    ``generators`` are the states of torch's global generators after audited batches, as text, by batch and generator.
+    ``generators`` are the states of torch's global generators after audited batches, as text, by batch and generator,
+    and whether the batch drew from it.
     """
 
     order: Mapping[int, int]
     content: Mapping[int, int]
-    generators: Mapping[tuple[int, str], str] = field(default_factory=dict)
+    generators: Mapping[tuple[int, str], tuple[str, bool]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,31 @@ def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> S
     )
 
 
-def generator_states(rows: Iterable[AuditRow]) -> dict[tuple[int, str], str]:
-    """Return the states of torch's global generators that one trial's audits recorded, by batch and generator."""
-    return {(row.batch_index, row.near): row.detail for row in rows if row.check == "draw_state" and row.detail}
+def generator_states(rows: Iterable[AuditRow]) -> dict[tuple[int, str], tuple[str, bool]]:
+    """Return the states of torch's global generators that one trial's audits recorded, by batch and generator.
+
+    With each, whether the batch drew from it: one that nobody draws from may stand where it likes.
+    """
+    states = (row for row in rows if row.check == "draw_state" and row.detail)
+    return {(row.batch_index, row.near): (row.detail, row.verdict != "clean") for row in states}
+
+
+def drew_otherwise(matches: Sequence[Match], audits: Mapping[str, Sequence[AuditRow]]) -> Mismatch | None:
+    """Return the mismatch of trials whose own draws, from an equal generator, gave other numbers than in float64.
+
+    Args:
+        matches: matched pairs of trials.
+        audits: rows by trial id.
+    """
+    found = [
+        (match.block, row.batch_index)
+        for match in matches
+        for trial in (match.reference, match.other)
+        for row in audits.get(trial.trial_id, ())
+        if row.verdict == "confounded"
+    ]
+    blocks = tuple(sorted({block for block, _ in found}))
+    return Mismatch(GLOBAL_DRAWS, blocks, min(batch for block, batch in found if block == blocks[0])) if found else None
 
 
 def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Compared]]:
@@ -133,7 +156,9 @@ def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[_Compared]:
     return [_Compared(first is not None, first)] if common else []
 
 
-def _by_generator(a: Mapping[tuple[int, str], str], b: Mapping[tuple[int, str], str]) -> list[_Compared]:
-    common = a.keys() & b.keys()
-    first = min((batch for batch, name in common if a[batch, name] != b[batch, name]), default=None)
+def _by_generator(
+    a: Mapping[tuple[int, str], tuple[str, bool]], b: Mapping[tuple[int, str], tuple[str, bool]]
+) -> list[_Compared]:
+    common = [key for key in a.keys() & b.keys() if a[key][1] or b[key][1]]
+    first = min((key[0] for key in common if a[key][0] != b[key][0]), default=None)
     return [_Compared(first is not None, first)] if common else []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate.design.spec import Contrast, Margin
+from analysis.audit_evidence import AuditEvidence
 from analysis.audited import Audited
 from analysis.confounding import Streams
 from analysis.controls import Control
@@ -29,12 +30,14 @@ class PairedContrast:
         sides: reference and other.
         control: kind of control contrast; None for one of the study's own.
         pairing: its matched trials and paired outcomes.
+        declared: what the grid itself changes between the sides, in words; empty if they should do the same.
     """
 
     contrast: Contrast
     sides: Sides
     control: Control | None
     pairing: Pairing
+    declared: str
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Verdict:
     Attributes:
         cause: why the sides differ.
         unknown: why the cause is UNKNOWN; empty if it is another.
+        declared: whether that is because the grid itself makes the sides differ.
         size: how large the gap is.
         headline: the one word for both.
         sentence: headline and everything that led to it.
@@ -52,6 +56,7 @@ class Verdict:
 
     cause: Cause
     unknown: str
+    declared: bool
     size: Size
     headline: Headline
     sentence: str
@@ -105,9 +110,7 @@ def report(
     family: int,
     divergence: Divergence,
     streams: Streams,
-    guard: tuple[Coverage, Coverage],
-    audit: tuple[Audited, Audited],
-    disagreement: Disagreement | None,
+    watched: AuditEvidence,
     beyond: BeyondOneUlp | None,
     margin: Margin | None,
 ) -> ContrastReport:
@@ -122,22 +125,22 @@ def report(
         divergence: where its losses part.
         streams: whether weights, data, order and draws agree. A difference confounds a contrast of arms; a factor's
             level may change the model or the data by design, which is the treatment and no confounding.
-        guard: what the guard saw on either side.
-        audit: what the audit saw on either side.
-        disagreement: a value whose float64 references differ between two arms.
+        watched: what guard and audit saw on either side. Draws that went otherwise confound only what differs.
         beyond: comparison with a one-ulp control.
         margin: equivalence margin.
 
     Returns:
         ContrastReport: with its verdict.
     """
-    of_arms = paired.contrast.factor is None
+    if watched.other_draws and not divergence.bitwise_equal:
+        known = [mismatch for mismatch in streams.mismatches if mismatch.stream != watched.other_draws.stream]
+        streams = replace(streams, mismatches=(*known, watched.other_draws))
     evidence = Evidence(
-        mismatches=streams.mismatches if of_arms else (),
-        guard=guard,
-        audit=audit,
-        disagreement=disagreement if of_arms else None,
-        of_arms=of_arms,
+        mismatches=streams.mismatches if paired.contrast.factor is None else (),
+        guard=watched.guard,
+        audit=watched.audit,
+        disagreement=watched.disagreement,
+        declared=paired.declared,
         divergence=divergence,
         outcomes_equal=bool((paired.pairing.gap == 0).all()),
     )
@@ -172,13 +175,14 @@ def report(
         attainable_p=attainable_p,
         divergence=divergence,
         streams=streams,
-        guard=guard,
-        audit=audit,
-        disagreement=evidence.disagreement,
+        guard=watched.guard,
+        audit=watched.audit,
+        disagreement=watched.disagreement,
         beyond_one_ulp=beyond,
         verdict=Verdict(
             cause=why,
             unknown=unknown(evidence) if why == "UNKNOWN" else "",
+            declared=why == "UNKNOWN" and bool(paired.declared),
             size=how_large,
             headline=word,
             sentence=sentence(findings),

@@ -26,7 +26,8 @@ def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
     elif contrast.control is None:
         lines.append(("one ulp", "no control arm: what rounding alone would do is not known"))
     if contrast.verdict.unknown and contrast.control is None and contrast.divergence.differing:
-        lines.append(("why they differ", f"not determined: {contrast.verdict.unknown}"))
+        undetermined = "" if contrast.verdict.declared else "not determined: "
+        lines.append(("why they differ", f"{undetermined}{contrast.verdict.unknown}"))
     return lines
 
 

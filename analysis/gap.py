@@ -10,25 +10,23 @@ from ablate.design.attainable import holm as attainable
 from ablate.design.spec import GridSpec, Margin
 from ablate.record.reader import Run
 from analysis.arm_summary import summarise_arm
+from analysis.audit_evidence import audit_evidence
 from analysis.audit_row import AuditRow
-from analysis.audited import Audited, audited
 from analysis.confounding import Hashes, Streams, compare_streams, generator_states
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
+from analysis.declared import declared
 from analysis.divergence import Divergence, Parting, part, summarise
 from analysis.dose_response import dose_response, dose_words
 from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
-from analysis.guard_findings import Coverage, coverage
 from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
-from analysis.reference_agreement import Disagreement, disagreement
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
 from analysis.run_line import run_line
 from analysis.size import effect
-from analysis.trials import Trial
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
 
@@ -54,7 +52,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
     for contrast in all_contrasts(grid):
         sides = Sides.of(contrast, grid)
         control = contrast_control(contrast, grid)
-        paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides)))
+        paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
     contrasts = _contrasts(run, paired, margin or grid.margin, seed)
     first = worst(contrasts)
     response = dose_response(grid, trials, outcomes, seed)
@@ -106,9 +104,7 @@ def _contrasts(
             len(family),
             divergences[i],
             streams[i],
-            _guard(one, audits),
-            _audit(one, run.grid, audits),
-            _disagreement(one, run.grid, audits),
+            audit_evidence(one.sides, one.pairing.matches, run.grid, audits),
             beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
             margin,
         )
@@ -132,38 +128,6 @@ def _compare_batches(
                     found.append(part(block, mine, theirs))
     divergences = [summarise(found, len(one.pairing.matches)) for found, one in zip(partings, paired, strict=True)]
     return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired]
-
-
-def _guard(one: PairedContrast, audits: Mapping[str, Sequence[AuditRow]]) -> tuple[Coverage, Coverage]:
-    reference, other = (
-        coverage(label, (trial.trial_id for trial in side), [row for t in side for row in audits.get(t.trial_id, ())])
-        for label, side in zip(one.sides.labels, _trials(one), strict=True)
-    )
-    return reference, other
-
-
-def _audit(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[AuditRow]]) -> tuple[Audited, Audited]:
-    reference, other = (
-        audited(label, side, audits, sorted({grid.arms[trial.arm].numerics.precision for trial in side}))
-        for label, side in zip(one.sides.labels, _trials(one), strict=True)
-    )
-    return reference, other
-
-
-def _disagreement(one: PairedContrast, grid: GridSpec, audits: Mapping[str, Sequence[AuditRow]]) -> Disagreement | None:
-    """Compare the references of two arms that should start alike: not so in another precision or under other noise."""
-    arms = [grid.arms[name].numerics for name in one.contrast.arms or ()]
-    if not arms or any(arm.perturb for arm in arms) or len({(arm.precision, arm.gradient_noise) for arm in arms}) > 1:
-        return None
-    return disagreement(one.pairing.matches, audits)
-
-
-def _trials(one: PairedContrast) -> tuple[list[Trial], list[Trial]]:
-    """Return the matched trials of both sides, each once: a trial of a factor's level may have several partners."""
-    matches = one.pairing.matches
-    reference = {match.reference.trial_id: match.reference for match in matches}
-    other = {match.other.trial_id: match.other for match in matches}
-    return list(reference.values()), list(other.values())
 
 
 def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:

@@ -65,7 +65,7 @@ def verdict_rows(contrasts: Sequence[ContrastReport]) -> Rows:
     rows = []
     for contrast in contrasts:
         verdict, first = contrast.verdict, contrast.divergence.earliest
-        declared = contrast.control in ("one-ulp", "permute-rows") and verdict.cause == "UNKNOWN"
+        declared = verdict.cause == "UNKNOWN" and (verdict.declared or contrast.control in ("one-ulp", "permute-rows"))
         rows.append(
             (
                 contrast.label,

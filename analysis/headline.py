@@ -41,7 +41,7 @@ class Evidence:
         guard: what the guard saw on the reference's and on the other side.
         audit: what the audit saw on the reference's and on the other side.
         disagreement: a value whose float64 references differ between the sides; None if there is none.
-        of_arms: whether the sides are arms, which should do the same; levels of a factor differ by design.
+        declared: what the grid itself changes between the sides, in words; empty if they should do the same.
         divergence: where the losses part.
         outcomes_equal: whether every paired outcome is equal.
     """
@@ -50,7 +50,7 @@ class Evidence:
     guard: tuple[Coverage, Coverage]
     audit: tuple[Audited, Audited]
     disagreement: Disagreement | None
-    of_arms: bool
+    declared: str
     divergence: Divergence
     outcomes_equal: bool
 
@@ -81,8 +81,8 @@ def cause(evidence: Evidence) -> Cause:
 
 def unknown(evidence: Evidence) -> str:
     """Say why a difference that is neither confounded nor a fault cannot be called rounding; empty if it can."""
-    if not evidence.of_arms:
-        return "levels of a factor differ by design: the gap is the factor's own effect"
+    if evidence.declared:
+        return evidence.declared
     if not any(side.batches or side.unseen for side in evidence.audit):
         return "neither side was held against a float64 reference"
     reasons = (side.why_not for side in evidence.audit)

@@ -2,7 +2,10 @@
 
 Each arm is held against a reference of its own, which starts from that arm's weights. Where weights, batch and draws
 are equal by hash, so must be the references, up to rounding in float64. They are compared by norm and by their inner
-product with a fixed vector, without storing them.
+product with a fixed vector of signs, without storing them.
+
+Compared are losses and gradients of the first batch. An update's reference starts from the arm's own gradient, and a
+second player's from where the arm's first one stepped to: these differ by the arms' rounding.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from analysis.audit_row import AuditRow
 from analysis.audited import START
 from analysis.pairing import Match
 from analysis.precision import PASSED, UNITS
+
+COMPARED = ("loss", "gradient")
 
 SLACK = 1e-9
 """Share of the norm below which a difference is rounding in float64, whose unit is 1e-16: that leaves a factor of ten
@@ -29,7 +34,7 @@ class Disagreement:
 
     Attributes:
         block: block of the matched trials.
-        quantity: loss, gradient or update.
+        quantity: loss or gradient.
         name: its parameter or player.
         difference: of the norms or of the inner products with the fixed vector, whichever is more.
         scale: the larger norm.
@@ -58,7 +63,7 @@ def disagreement(matches: Sequence[Match], audits: Mapping[str, Sequence[AuditRo
 
     Returns:
         Disagreement | None: the first pair of trials that disagrees, and in it the first quantity (loss before
-        gradients before updates) and largest share; None if all agree or nothing can be compared.
+        gradients) and largest share; None if all agree or nothing can be compared.
     """
     for match in matches:
         mine, theirs = match.reference, match.other
@@ -66,7 +71,7 @@ def disagreement(matches: Sequence[Match], audits: Mapping[str, Sequence[AuditRo
         if initial is None or initial != theirs.hashes.get("initial_hash"):
             continue
         reference, other = (_values(audits.get(trial.trial_id, ())) for trial in (mine, theirs))
-        for quantity in ("loss", "gradient", "update"):
+        for quantity in COMPARED:
             keys = [key for key in reference if key[0] == quantity and key in other]
             found = [one for key in keys if (one := _compare(match.block, reference[key], other[key]))]
             if found:
@@ -79,11 +84,10 @@ def disagreement(matches: Sequence[Match], audits: Mapping[str, Sequence[AuditRo
 
 def _values(rows: Sequence[AuditRow]) -> dict[tuple[str, str], AuditRow]:
     usable = (*PASSED, "bug")
-    return {
-        (row.quantity, row.name): row
-        for row in rows
-        if row.check == "distance" and row.batch_index == START and row.verdict in usable
-    }
+    first = [row for row in rows if row.check == "distance" and row.batch_index == START and row.quantity in COMPARED]
+    if sum(row.count for row in first if row.quantity == "loss") > 1:  # several players
+        return {}
+    return {(row.quantity, row.name): row for row in first if row.verdict in usable}
 
 
 def _compare(block: int, mine: AuditRow, theirs: AuditRow) -> Disagreement | None:
