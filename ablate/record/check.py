@@ -8,6 +8,7 @@ from ablate.errors import StoreError
 from ablate.record.check_artifacts import artifacts
 from ablate.record.check_pairing import mixed_code, pairing
 from ablate.record.check_rows import duplicates_and_gaps, repeated_attempts, trials_and_batches
+from ablate.record.check_sketches import sketches
 from ablate.record.finding import Finding
 from ablate.record.lock import holder, is_held
 from ablate.record.parquet import read_head
@@ -26,6 +27,7 @@ CODES = {
     "C8": "a file belongs to another grid or schema",
     "C9": "trials were run by different code",
     "C10": "an artifact is missing, damaged or there twice",
+    "C11": "a sketch of the parameters is missing, damaged or there twice",
 }
 
 
@@ -47,6 +49,7 @@ def check(run: Run) -> list[Finding]:
         findings += pairing(run, trials)
         findings += mixed_code(trials)
         findings += artifacts(run)
+        findings += sketches(run, trials)
     except StoreError as error:
         for problem in error.problems:
             findings.append(Finding("C0", "error", problem.where, problem.found, problem.advice))
@@ -70,7 +73,7 @@ def foreign_files(run: Run) -> Iterator[Finding]:
     known = {run.spec.hash, *run.spec.history}
     heads = {
         part.path: part.metadata
-        for folder in (run.paths.batches, run.paths.attempts, run.paths.audits, run.paths.artifacts)
+        for folder in (run.paths.batches, run.paths.attempts, run.paths.audits, run.paths.artifacts, run.paths.sketches)
         for part in run.parts(folder)
     }
     if run.paths.trials.exists():

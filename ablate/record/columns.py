@@ -55,6 +55,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "env": "string",
     "peak_memory_bytes": "int64",
     "gpu_peak_memory_bytes": "int64",
+    "sketch_every": "int64",
 }
 """Columns that an attempt's end may carry; ``env`` is JSON text."""
 
@@ -100,3 +101,7 @@ ARTIFACT_COLUMNS: dict[str, str] = {
     "sha256": "string",
 }
 """Columns that one artifact may carry: a number its value, a histogram its range and counts, the others their file."""
+
+SKETCH_COLUMNS: dict[str, str] = {"batch_index": "int64", "parameters": "int64", "values": "list_float64"}
+"""Columns of one sketch: after which batch (-1: the initial weights), of how many numbers, and its 256 values, null
+where a parameter was not finite. See ``ablate.record.sketch``."""

@@ -15,7 +15,7 @@ from ablate.record.journal import Journal, read_identity, read_journal
 from ablate.record.parts import Entry
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.recorder import trial_end
-from ablate.record.tables import artifacts_table, as_attempt, audits_table, batches_table
+from ablate.record.tables import artifacts_table, as_attempt, audits_table, batches_table, sketches_table
 from ablate.record.trial_table import FINISHED, read_end
 
 DYING_S = 10.0
@@ -32,6 +32,7 @@ class Taken:
         rows: table of its batches.
         audits: table of its audits, of every attempt: a finding is evidence however the attempt ended.
         artifacts: table of its artifacts; empty unless it counts.
+        sketches: table of its sketches; empty unless it counts.
         damaged: whether its rows are to be kept as a file for inspection.
     """
 
@@ -40,6 +41,7 @@ class Taken:
     rows: Any
     audits: Any
     artifacts: Any
+    sketches: Any
     damaged: bool
 
     @property
@@ -65,7 +67,7 @@ def take(paths: StorePaths, key: AttemptKey, factors: Mapping[str, Any], finishe
         The attempt. One that ended well but whose journal is damaged counts as failed by infrastructure.
 
     Raises:
-        StoreError: if its end, its audits or its artifacts cannot be read.
+        StoreError: if its end, its audits, its artifacts or its sketches cannot be read.
     """
     end = read_end(paths.trial_json(*key))
     journal, damage = _rows(paths, key)
@@ -81,7 +83,10 @@ def take(paths: StorePaths, key: AttemptKey, factors: Mapping[str, Any], finishe
         rows = as_attempt(rows, key.attempt, why)
     audits = audits_table(end, paths.audit_lines(*key), factors)
     artifacts = artifacts_table(end, paths.artifact_lines(*key), factors)
-    return Taken(end, counts, rows, audits, artifacts if counts else artifacts.slice(0, 0), bool(damage))
+    sketches = sketches_table(end, paths.sketch_lines(*key), factors)
+    if not counts:
+        artifacts, sketches = artifacts.slice(0, 0), sketches.slice(0, 0)
+    return Taken(end, counts, rows, audits, artifacts, sketches, bool(damage))
 
 
 def end_as_failed(paths: StorePaths, key: AttemptKey, who: Mapping[str, Any], kind: FailureKind, error: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ATTEMPT = re.compile(
-    r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|artifacts\.jsonl|trial\.json|log)$"
+    r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|artifacts\.jsonl|sketches\.jsonl|trial\.json|log)$"
 )
 _TEMPORARY = ".tmp"
 
@@ -72,6 +72,10 @@ class StorePaths:
         """One attempt's artifacts, a JSON line each."""
         return self.journal / f"{trial_id}-{attempt}.artifacts.jsonl"
 
+    def sketch_lines(self, trial_id: str, attempt: int) -> Path:
+        """One attempt's sketches of its parameters, a JSON line each."""
+        return self.journal / f"{trial_id}-{attempt}.sketches.jsonl"
+
     def trial_json(self, trial_id: str, attempt: int) -> Path:
         """One attempt's end; its presence acknowledges the attempt as over."""
         return self.journal / f"{trial_id}-{attempt}.trial.json"
@@ -94,6 +98,7 @@ class StorePaths:
             self.rows(trial_id, attempt),
             self.audit_lines(trial_id, attempt),
             self.artifact_lines(trial_id, attempt),
+            self.sketch_lines(trial_id, attempt),
             self.trial_json(trial_id, attempt),
             self.log(trial_id, attempt),
         )
@@ -118,6 +123,10 @@ class StorePaths:
     def checkpoint_artifacts(self, trial_id: str, attempt: int) -> Path:
         """The artifacts of the attempt that a checkpoint was made by."""
         return self.checkpoints / trial_id / f"{attempt}.artifacts.jsonl"
+
+    def checkpoint_sketches(self, trial_id: str, attempt: int) -> Path:
+        """The sketches of the attempt that a checkpoint was made by."""
+        return self.checkpoints / trial_id / f"{attempt}.sketches.jsonl"
 
     @property
     def batches(self) -> Path:
@@ -153,6 +162,11 @@ class StorePaths:
         return sorted(self.artifact_files.glob(f"{trial_id}-*.npz"))
 
     @property
+    def sketches(self) -> Path:
+        """Data set of sketches: 256 numbers per trial and batch, from which distances of parameters are estimated."""
+        return self.root / "sketches"
+
+    @property
     def attempts(self) -> Path:
         """Data set of batches from attempts that failed or were superseded, and their logs."""
         return self.root / "attempts"
@@ -169,6 +183,7 @@ class StorePaths:
             self.audits,
             self.artifacts,
             self.artifact_files,
+            self.sketches,
             self.attempts,
             self.diffs,
         )

@@ -23,6 +23,7 @@ from ablate.record.schema import (
     audits_schema,
     batches_schema,
     factor_types,
+    sketches_schema,
     trials_schema,
     unify,
 )
@@ -113,6 +114,14 @@ class Run:
             StoreError: if a part cannot be read.
         """
         return self._read(self.paths.artifacts, artifacts_schema(self._factors), columns, filter)
+
+    def sketches(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return sketches of the parameters, each trial's by ascending batch; ``ablate.record.sketch`` compares them.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.sketches, sketches_schema(self._factors), columns, filter)
 
     def arrays(self, file: str) -> dict[str, Any]:
         """Return the images and arrays of a file that ``artifacts`` names, by their names.

@@ -15,6 +15,7 @@ from ablate.record.disk import store_io, write_aside
 from ablate.record.journal import HAS_CONTENT, HAS_ORDER, JournalWriter, read_journal
 from ablate.record.json_lines import JsonLines, jsonable, read_lines
 from ablate.record.paths import StorePaths
+from ablate.record.sketch import Array, encode
 
 
 def identity(spec: TrialSpec, attempt: int) -> dict[str, Any]:
@@ -68,6 +69,7 @@ class Recorder:
         self._last_order: int | None = None
         self._audits = JsonLines(paths.audit_lines(spec.trial_id, attempt))
         self._artifacts = JsonLines(paths.artifact_lines(spec.trial_id, attempt))
+        self._sketches = JsonLines(paths.sketch_lines(spec.trial_id, attempt))
         self._journal = JournalWriter(paths.rows(spec.trial_id, attempt), identity(spec, attempt))
 
     @property
@@ -118,6 +120,20 @@ class Recorder:
         _known(columns, ARTIFACT_COLUMNS)
         self._artifacts.append(columns)
 
+    def sketch(self, batch_index: int, parameters: int, values: Array | None) -> None:
+        """Record the sketch of the parameters after a batch.
+
+        Args:
+            batch_index: the batch; -1 for the initial weights.
+            parameters: how many numbers were sketched.
+            values: the sketch, shape (256,); None if a parameter was not finite.
+
+        Raises:
+            StoreError: if the disk is full or fails.
+        """
+        text = None if values is None else encode(values)
+        self._sketches.append({"batch_index": batch_index, "parameters": parameters, "values": text})
+
     def finish(self, status: Status, *, evaluate: Mapping[str, float] | None = None, **columns: Any) -> None:
         """End the attempt: make its rows durable, then acknowledge it by ``.trial.json``.
 
@@ -136,6 +152,7 @@ class Recorder:
         self._journal.sync()
         self._audits.sync()
         self._artifacts.sync()
+        self._sketches.sync()
         write_aside(self._paths.trial_json(self._spec.trial_id, self._attempt), content)
         self.close()  # last: whoever sees the rows unlocked and no .trial.json takes the attempt for broken off
 
@@ -150,6 +167,7 @@ class Recorder:
             self._paths.rows(trial, attempt): self._paths.checkpoint_rows(trial, attempt),
             self._paths.audit_lines(trial, attempt): self._paths.checkpoint_audits(trial, attempt),
             self._paths.artifact_lines(trial, attempt): self._paths.checkpoint_artifacts(trial, attempt),
+            self._paths.sketch_lines(trial, attempt): self._paths.checkpoint_sketches(trial, attempt),
         }
         for source, link in links.items():
             with store_io(link):
@@ -184,11 +202,16 @@ class Recorder:
             if columns["batch_index"] < batches:
                 self.artifact(**columns)  # the earlier attempt's file is this one's: files go when a trial is finished
 
+        for columns in read_lines(self._paths.checkpoint_sketches(self._spec.trial_id, attempt)):
+            if 0 <= columns["batch_index"] < batches:  # each attempt sketches its initial weights itself
+                self._sketches.append(columns)
+
     def close(self) -> None:
         """Close the files without ending the attempt: it counts as broken off."""
         self._journal.close()
         self._audits.close()
         self._artifacts.close()
+        self._sketches.close()
 
     def __enter__(self) -> Self:
         return self

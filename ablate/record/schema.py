@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ablate.design.trial_spec import Scalar
-from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, TRIAL_COLUMNS
+from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, SKETCH_COLUMNS, TRIAL_COLUMNS
 
 SCHEMA_VERSION = 1
 
@@ -22,6 +22,7 @@ ARROW_TYPES = {
     "bool": pa.bool_(),
     "timestamp_utc": pa.timestamp("us", tz="UTC"),
     "list_int64": pa.list_(pa.int64()),
+    "list_float64": pa.list_(pa.float64()),
 }
 
 
@@ -64,6 +65,15 @@ def artifacts_schema(factors: Mapping[str, Any]) -> Any:
         factors,
         pa.field("attempt", pa.int64(), nullable=False),
         *(pa.field(name, ARROW_TYPES[kind]) for name, kind in ARTIFACT_COLUMNS.items()),
+    )
+
+
+def sketches_schema(factors: Mapping[str, Any]) -> Any:
+    """Schema of ``sketches``: one row per trial and batch after which its parameters were sketched."""
+    return _identified(
+        factors,
+        pa.field("attempt", pa.int64(), nullable=False),
+        *(pa.field(name, ARROW_TYPES[kind]) for name, kind in SKETCH_COLUMNS.items()),
     )
 
 

@@ -1,8 +1,8 @@
 """The store seen by its one writer, the launching process: open, recover, absorb finished attempts, close.
 
-The order of durability is batches, audits, artifacts, trials, then the journal files are deleted. Every step may be
-repeated: data sets know which attempts they hold, the table of trials knows which attempts it counted. So a crash
-between any two steps loses nothing and shows nothing twice, and the next ``Store.open`` finishes what was begun.
+The order of durability is batches, audits, artifacts, sketches, trials, then the journal files are deleted. Every step
+may be repeated: data sets know which attempts they hold, the table of trials knows which attempts it counted. So a
+crash between any two steps loses nothing and shows nothing twice, and the next ``Store.open`` finishes what was begun.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Store:
         self._batches = PartedData(paths, paths.batches, metadata)
         self._audits = PartedData(paths, paths.audits, metadata)
         self._artifacts = PartedData(paths, paths.artifacts, metadata)
+        self._sketches = PartedData(paths, paths.sketches, metadata)
         self._attempts = PartedData(paths, paths.attempts, metadata)
         self._table = TrialTable(paths.trials, self._factors, metadata)
         self._pending: dict[AttemptKey, Taken] = {}
@@ -154,6 +155,7 @@ class Store:
             self._attempts.add({t.entry(t.rows): t.rows for t in taken if not t.counts})
             self._audits.add({t.entry(t.audits): t.audits for t in taken if t.audits.num_rows})
             self._artifacts.add({t.entry(t.artifacts): t.artifacts for t in taken if t.artifacts.num_rows})
+            self._sketches.add({t.entry(t.sketches): t.sketches for t in taken if t.sketches.num_rows})
             self._table.write()
             discard_superseded(self.paths, {t.key.trial_id for t in taken} & self.done(), self._artifacts)
             for t in taken:
@@ -169,7 +171,7 @@ class Store:
         """
         try:
             self.flush()
-            for data in (self._batches, self._audits, self._artifacts, self._attempts):
+            for data in (self._batches, self._audits, self._artifacts, self._sketches, self._attempts):
                 data.merge()
         finally:
             self._lock.release()
@@ -232,4 +234,5 @@ class Store:
             self._attempts.add({entry: as_attempt(table, entry.attempt, reason) for entry, table in found.items()})
             self._batches.drop(strays)
             self._artifacts.drop(strays)
+            self._sketches.drop(strays)
             self.recovered += [f"trial {key.trial_id}, attempt {key.attempt}: {reason}" for key in sorted(strays)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,15 @@ import pyarrow as pa
 from ablate.errors import Problem, StoreError
 from ablate.record.disk import store_io
 from ablate.record.journal import HAS_CONTENT, HAS_ORDER, Journal
-from ablate.record.schema import artifacts_schema, as_level, attempts_schema, audits_schema, batches_schema
+from ablate.record.schema import (
+    artifacts_schema,
+    as_level,
+    attempts_schema,
+    audits_schema,
+    batches_schema,
+    sketches_schema,
+)
+from ablate.record.sketch import decode
 
 
 def batches_table(end: Mapping[str, Any], journal: Journal, factors: Mapping[str, Any]) -> Any:
@@ -56,13 +64,35 @@ def artifacts_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, An
     return _lines_table(end, path, artifacts_schema(factors), factors)
 
 
-def _lines_table(end: Mapping[str, Any], path: Path, schema: Any, factors: Mapping[str, Any]) -> Any:
+def sketches_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any]) -> Any:
+    """Return the rows of ``sketches`` that an attempt wrote, leaving out a line that was never acknowledged.
+
+    Raises:
+        StoreError: if a line is damaged or does not fit the schema.
+    """
+
+    def read(line: bytes) -> dict[str, Any]:
+        columns = dict(json.loads(line))
+        if columns["values"] is not None:
+            columns["values"] = decode(columns["values"])
+        return columns
+
+    return _lines_table(end, path, sketches_schema(factors), factors, read)
+
+
+def _lines_table(
+    end: Mapping[str, Any],
+    path: Path,
+    schema: Any,
+    factors: Mapping[str, Any],
+    read: Callable[[bytes], dict[str, Any]] = json.loads,
+) -> Any:
     if not path.exists():
         return schema.empty_table()
     with store_io(path):
         whole = path.read_bytes().split(b"\n")[:-1]
     try:
-        lines = [json.loads(line) for line in whole]
+        lines = [read(line) for line in whole]
         columns = {
             field.name: pa.array([line.get(field.name) for line in lines], field.type)
             for field in schema

@@ -10,7 +10,7 @@ def test_attempts_are_found_by_any_of_their_files(tmp_path):
         path.with_name(path.name.replace("-1.", f"-{attempt}.")).touch()
     (paths.journal / "notes.txt").touch()
     temporary(paths.trial_json("tcd", 1)).touch()
-    assert paths.journal_attempts() == [AttemptKey("tab", n) for n in (8, 9, 10, 11, 12)]
+    assert paths.journal_attempts() == [AttemptKey("tab", n) for n in (8, 9, 10, 11, 12, 13)]
     assert paths.temporaries() == [temporary(paths.trial_json("tcd", 1))]
 
 
