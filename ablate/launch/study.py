@@ -27,6 +27,7 @@ from ablate.design.yaml_source import Loc, dotted, read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.code_state import CodeState, code_state
+from ablate.launch.inputs import Inputs, trial_key
 from ablate.launch.local import Finished, LocalLauncher
 from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
@@ -65,13 +66,25 @@ class Terminated(BaseException):
 
 @dataclass(frozen=True)
 class Study:
-    """A grid that was read and checked, and where its code is found."""
+    """A grid that was read and checked, and where its code is found.
+
+    Attributes:
+        path: the grid file.
+        grid: what it says.
+        specs: its trials, in launch order.
+        search: folders that the trainable is imported from first.
+        where: names a place of the grid file.
+        inputs: weights and batches from elsewhere to run on; None for the trainable's own.
+        keep: folder that every trial's audit writes its inputs and values to; None for none.
+    """
 
     path: Path
     grid: GridSpec
     specs: tuple[TrialSpec, ...]
     search: tuple[str, ...]
     where: Callable[[Loc], str] = dotted
+    inputs: Inputs | None = None
+    keep: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -204,18 +217,22 @@ class _Ended:
 def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -> TrialTask:
     """Return the next attempt at a trial."""
     code = _code(study.path.resolve().parent, store.paths.root)
+    weights = prepared.weights[model_key(spec)]
+    batches = study.inputs.batches.get(trial_key(spec)) if study.inputs else None
     return TrialTask(
         spec=spec,
         root=str(store.paths.root.resolve()),
         attempt=store.next_attempt(spec.trial_id),
         cwd=str(Path.cwd()),
         search=study.search,
-        weights=prepared.weights[model_key(spec)],
+        weights=study.inputs.weights_of(spec, store.paths.initial) if study.inputs else weights,
         data_hash=prepared.data[model_key(spec)],
         git_commit=code.commit,
         git_dirty=code.dirty,
         git_diff=code.diff,
         reference=_reference(study.grid, spec),
+        inputs=str(batches.resolve()) if batches else None,
+        kept=str(study.keep.resolve() / f"{spec.trial_id}.safetensors") if study.keep else None,
         audit_whole=spec.block == min(study.grid.arms[spec.arm].blocks),
     )
 

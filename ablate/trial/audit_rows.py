@@ -114,6 +114,11 @@ def draw_state_row(drew: bool) -> Row:
     return {"check": "draw_state", "verdict": "drawn" if drew else "clean", "near": "torch", "detail": state}
 
 
+def inputs_row(words: str) -> Row:
+    """Return the row that says in what this machine's own batches differ from those of a file."""
+    return {"check": "inputs", "verdict": "confounded", "count": 1, "detail": words}
+
+
 def unseen_row(words: str) -> Row:
     """Return the row that says what this audit did not see."""
     return {"check": "scope", "verdict": "unseen", "count": 1, "detail": words}

@@ -16,8 +16,9 @@ A trainable that cannot be run a second time, or not in float64, trains on; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,10 +27,19 @@ from ablate.audit.distance import Distance
 from ablate.audit.precision_seen import PrecisionSeen
 from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
 from ablate.errors import AblateError
-from ablate.trial.audit_rows import Row, distance_rows, draw_state_row, precision_row, slope_rows, unseen_row
+from ablate.trial.audit_rows import (
+    Row,
+    distance_rows,
+    draw_state_row,
+    inputs_row,
+    precision_row,
+    slope_rows,
+    unseen_row,
+)
 from ablate.trial.continuity import Continuity
+from ablate.trial.exchange import Kept, given, stored_batches
 from ablate.trial.free_run import FreeRun
-from ablate.trial.local_audit import ArmsOwn, LocalAudit
+from ablate.trial.local_audit import ArmsOwn, LocalAudit, values
 from ablate.trial.memory_format import lay_out
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch
@@ -70,6 +80,17 @@ class Auditor:
         self._reduction = 0
         self._looked_at_precision = False
         self._given_up = False
+        self._kept = Kept(Path(session.task.kept) if session.task.kept else None)
+        self._inputs_differ: list[str] = []
+
+    def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield the trainable's batches, or those of a file from elsewhere in their place; keep audited ones."""
+        inputs = self._session.task.inputs
+        source = given(stored_batches(Path(inputs)), own, self._inputs_differ) if inputs else own
+        for number, batch in enumerate(source):
+            if self._session.spec.audit.covers(number):
+                self._kept.batch(number, batch)
+            yield batch
 
     def before(self, batch: Batch) -> list[Observer]:
         """Copy what the batch in hand starts from, if it is audited; return who must look on."""
@@ -98,6 +119,9 @@ class Auditor:
                 return
             try:
                 self._audit(at, seen, drew)
+                if at.batch_index == self._session.spec.batches - 1:
+                    self._kept.write()
+                    self._record(at.batch_index, map(inputs_row, self._inputs_differ))
             except AblateError:
                 raise
             except Exception as error:
@@ -115,6 +139,8 @@ class Auditor:
         if not self._looked_at_precision and local.exceeds(self._roundoff):
             self._look_at_precision(at, seen)
         distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own, self._code_roundoff)]
+        if first:
+            self._kept.values(local.values, dict(values(local.reference)), distances)
         every = first and self._session.task.audit_whole
         self._record(at.batch_index, distance_rows(distances, self._reference_arm, every))
         self._free(at, seen)

@@ -35,9 +35,9 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
     numerics = session.spec.numerics
     disturb = noise(session.declared, numerics.gradient_noise)
     stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
-    batches = iter(trainable.batches(session.draw))
     gallery = Gallery(session)
     auditor = Auditor(make, stepper, session)
+    batches = auditor.feed(iter(trainable.batches(session.draw)))
     look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
     resume.take_over()
     for _ in range(resume.batches):  # the data's position is reached by drawing, not by training

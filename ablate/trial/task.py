@@ -33,6 +33,8 @@ class TrialTask(Frozen):
         git_diff: name of the stored diff of those changes; None without any.
         reference: the arm that the audit holds this one against; None for its own.
         audit_whole: whether this trial's audit makes the slope check and keeps a row for every value; one block's does.
+        inputs: file whose batches are trained on in place of the trainable's own; None for its own.
+        kept: file that the audit's inputs and values are written to; None for none.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -48,6 +50,8 @@ class TrialTask(Frozen):
     git_diff: str | None = None
     reference: ReferenceArm | None = None
     audit_whole: bool = True
+    inputs: str | None = None
+    kept: str | None = None
     gpus: tuple[str, ...] = ()
 
 
