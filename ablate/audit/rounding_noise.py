@@ -20,13 +20,15 @@ Oliveira Castro, Petit, Verificarlo (ARITH 2016, arXiv 1509.01347).
   torch's own decompositions.
 - linear algebra: the inputs are perturbed by u sqrt(n) of their root mean square, as for a backward stable algorithm.
 
-**Kinks.** Where a derivative jumps (relu, pooling, comparisons) one sample can miss what another arm meets. So each
-number within ``NEAR`` u of its tensor's root mean square from the jump lands on a random side of it.
+**Errors that repeat.** Constants in the program (``h / 1.05``) are rounded too, each to one value for the whole run.
+And a recurrent chain near a fixed point makes the same error at every step, so that T of them add up to T, not sqrt(T):
+with an odd seed an operation gets the same noise whenever it recurs with the same shape, with an even one fresh noise.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -75,7 +77,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Args:
         roundoff: unit roundoff of the arithmetic that is simulated, from 2**-40 to 2**-2.
-        seed: same seed, same noise; at least 0.
+        seed: same seed, same noise; at least 0. Noise of an odd seed repeats, see above.
 
     Raises:
         ValueError: if the roundoff cannot be simulated in float64.
@@ -89,6 +91,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._sum = min(roundoff, FLOAT32)
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
+        self._constants: dict[float, float] = {}
 
     def __enter__(self) -> RoundingNoise:
         # attention as matrix products and softmax, which have rules of their own
@@ -116,6 +119,9 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._rounded(func, kind, args, kwargs)
 
     def _rounded(self, func: Callable[..., Any], kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        args, kwargs = tuple(self._constant(a) for a in args), {k: self._constant(a) for k, a in kwargs.items()}
+        if self._seed % 2:
+            self._repeat(kind, args)
         squares = _squares(func, kind, args, kwargs)
         if kind.startswith(("linalg_", "_linalg", "cholesky", "triangular_solve", "lu_")) and "norm" not in kind:
             args = tuple(self._perturbed(a) for a in args)
@@ -135,7 +141,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for t in made:
             if kind.startswith("_fft"):
                 t.add_(self._uniform(t, 1.0).mul_(relative * math.log2(max(2, t.numel())) * _rms(t)))
-            elif not (t.numel() == 1 and kind in ROUNDED_ONCE and self._representable(t)):
+            elif not (t.numel() == 1 and kind in ROUNDED_ONCE and _exact(t, self._u)):
                 t.mul_(self._uniform(t, relative, around=1.0))
         return result
 
@@ -159,6 +165,24 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return a
         return a + self._uniform(a, 1.0) * (self._u * math.sqrt(a.shape[-1] if a.dim() else 1) * _rms(a))
 
+    def _constant(self, a: Any) -> Any:
+        """A float constant as it might be rounded: to one value for the whole run."""
+        if isinstance(a, list | tuple) and any(isinstance(one, float) for one in a):
+            return [self._constant(one) for one in a]
+        if not isinstance(a, float) or _representable(a, self._u):
+            return a
+        if a not in self._constants:
+            key = zlib.crc32(f"{self._seed} {a!r}".encode())
+            self._constants[a] = a * (1 + self._u * (2 * key / (2**32 - 1) - 1))
+        return self._constants[a]
+
+    def _repeat(self, kind: str, args: tuple[Any, ...]) -> None:
+        """Start the generators anew, at a place that depends on the operation and its shapes."""
+        shapes = [tuple(t.shape) for t in tensors(list(args))]
+        place = zlib.crc32(f"{self._seed} {kind} {shapes}".encode())
+        for generator in self._generators.values():
+            generator.manual_seed(place)
+
     def _uniform(self, like: Tensor, size: float, around: float = 0.0) -> Tensor:
         """Uniform numbers in ``around`` plus or minus ``size``; real, in float64, shape and layout of ``like``."""
         generator = self._generators.get(like.device)
@@ -168,13 +192,19 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         made = torch.empty_like(like, dtype=dtype)
         return made.uniform_(around - size, around + size, generator=generator)
 
-    def _representable(self, t: Tensor) -> bool:
-        """Whether one number has no more significant bits than the precision."""
-        value = t.detach().abs().item()
-        if not math.isfinite(value):
-            return True
-        scaled = math.frexp(value)[0] / self._u
-        return scaled == math.floor(scaled)
+
+def _exact(t: Tensor, roundoff: float) -> bool:
+    value = t.detach().item()
+    parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
+    return all(_representable(float(part), roundoff) for part in parts)
+
+
+def _representable(value: float, roundoff: float) -> bool:
+    """Whether a number has no more significant bits than the precision; infinities and NaN count as such."""
+    if not math.isfinite(value):
+        return True
+    scaled = math.frexp(value)[0] / roundoff
+    return scaled == math.floor(scaled)
 
 
 @cache
