@@ -23,6 +23,8 @@ Oliveira Castro, Petit, Verificarlo (ARITH 2016, arXiv 1509.01347).
 **Errors that repeat.** Constants in the program (``h / 1.05``) are rounded too, each to one value for the whole run.
 And a recurrent chain near a fixed point makes the same error at every step, so that T of them add up to T, not sqrt(T):
 with an odd seed an operation gets the same noise whenever it recurs with the same shape, with an even one fresh noise.
+
+Where a derivative jumps, numbers near the jump land on a random side of it: see ``kinks``.
 """
 
 from __future__ import annotations
@@ -38,8 +40,11 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ablate.audit.kinks import with_kinks
 from ablate.audit.operation import EXACT, MATMULS, computed, draws, name, tensors, terms
 from ablate.audit.roundoff import FLOAT32
+
+COMPARISONS = frozenset(("gt", "ge", "lt", "le", "eq", "ne"))
 
 ROUNDED_ONCE = frozenset(("add", "sub", "rsub", "mul", "div", "sqrt", "reciprocal", "addcmul", "addcdiv", "square"))
 
@@ -110,7 +115,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Call the operation and add noise to what it computed."""
         kwargs = kwargs or {}
         kind = name(func)
-        if kind in EXACT or draws(func):
+        if draws(func):
+            return func(*args, **kwargs)
+        in_place = bool(func._schema.is_mutable)  # type: ignore[attr-defined]
+        args = with_kinks(kind, args, in_place, self._u, self._seed, lambda t: self._uniform(t, 1.0))
+        if kind in EXACT or kind in COMPARISONS:
             return func(*args, **kwargs)
         parts = _parts(func)
         if parts is not None:
