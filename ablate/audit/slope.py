@@ -8,9 +8,9 @@ is evaluated in float64 at both ends of a short step along a direction, and the 
 standard normals plus its own gradient's direction with a random sign: every parameter then weighs in every direction,
 and neither a fault that scales a gradient nor one that adds something foreign to it can hide (``ablate.audit.steps``).
 
-**Steps and tolerance.** Rounding of the loss costs eps |loss| / h and curvature h**2, so h is near eps**(1/3), times
-(|loss| / slope)**(1/3) where the loss is large against its slope. Two step sizes give the truncation by Richardson's
-rule; whatever else makes them disagree (rounding, kinks crossed) widens the tolerance, measured, not assumed.
+**Steps and tolerance.** Two step sizes a direction, far apart enough to tell rounding (eps |loss| / h), curvature
+(h**2, by Richardson's rule) and kinks crossed (h**(1/2)) from a fault: whatever makes them disagree widens the
+tolerance, measured, not assumed (``ablate.audit.slope_probe``). Where they do not tell, further steps are read.
 
 **Kinks.** A ReLU net has so many that some are always crossed; each alters the slope by its own small share, which the
 two steps show. A point that sits on a kink (a pre-activation of exactly 0, a tie in a max-pool) gives a slope between
@@ -137,7 +137,7 @@ def _check(probe: Probe) -> SlopeResult:
         return _result(probe, "clean", first, [], tuple(name for name in everything if name in hidden))
     if not probe.repeatable():
         return _unjudged("the loss is not finite, or not the same when evaluated twice", probe.forwards)
-    overall = probe.judge(everything)
+    overall = probe.judge(everything, (3, 4, 5, 6))
     agreed = [reading for reading in first if reading.verdict == "clean"]
     if overall.verdict == "clean":
         verdict: Verdict = "clean" if overall.sees(everything) else "unjudged"
@@ -165,7 +165,7 @@ def _search(probe: Probe, names: Sequence[str], overall: Reading) -> tuple[list[
         group = waiting.pop(0)
         alone = len(group) == 1
         try:
-            found = probe.judge(group, (3, 4, 5, 6) if alone or not proved else (3,))
+            found = probe.judge_alone(group[0], (3, 4, 5, 6)) if alone else probe.judge(group, (3, 4))
         except Spent:
             left.extend(name for part in (group, *waiting) for name in part)
             break

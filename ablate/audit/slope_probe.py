@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Literal
 
@@ -17,8 +17,12 @@ from ablate.audit.steps import Directions
 Verdict = Literal["clean", "bug", "kink", "unjudged"]
 
 EPS = torch.finfo(torch.float64).eps
-ROUNDING = 16.0
-"""Rounding of one loss in units of eps |loss|: a sum of a few hundred terms errs by the root of their number."""
+STEP = 2 * EPS**0.5
+"""Relative to a parameter's size. Smooth losses are best read at eps**(1/3), where rounding, eps / h, meets curvature,
+h**2. In a ReLU net a share h of all units crosses its kink, with random signs: an error of h**(1/2), best read at
+eps**(2/3). This is between the two."""
+ROUNDING = 4.0
+"""Rounding of one loss in units of eps |loss|, if it is a mean: summed pairwise, it errs by less."""
 RATIO = 4.0
 """Between the two step sizes."""
 SURE = 10.0
@@ -27,7 +31,7 @@ SIGHT = 0.01
 """The relative fault in one parameter's gradient that the check is meant to see."""
 CONSTANTS = 2.0**-22
 """Relative error that is let pass: some of torch's float64 kernels hold constants in float32 (hardsigmoid's 1/6)."""
-LADDER = (0, -1, -2, 1, 2, 3)
+LADDER = (0, -1, 1, -2, 2, 3)
 """Powers of 8 by which the step is altered where two steps do not tell."""
 
 
@@ -113,7 +117,7 @@ class Probe:
         self._most_forwards = most_forwards
         self._start = {name: p.detach().clone() for name, p in parameters.items()}
         self._here = 0.0
-        self._step = float(EPS ** (1 / 3))
+        self._step = STEP
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
@@ -146,31 +150,48 @@ class Probe:
             size = (abs(opening.ahead) + abs(opening.behind)) / 2
             self._step *= min(max((size / total) ** (1 / 3), 0.5), 2000.0)
         second = self._step if not 1 / RATIO < self._step / usual < RATIO else usual * RATIO
-        pairs = [sorted([opening, self._pair(names, 0, second)], key=lambda pair: pair.step)]
+        small, large = sorted([opening, self._pair(names, 0, second)], key=lambda pair: pair.step)
+        pairs = [(small, large)]
         for index in (1, 2):
-            pairs.append([self._pair(names, index, self._step * times) for times in (1.0, RATIO)])
-        # what makes two steps disagree in one direction can be in every one, where by chance it does not show
-        noise = max(abs(small.off - large.off) * small.step for small, large in pairs)
-        return [self._screened(names, index, *pair, noise) for index, pair in enumerate(pairs)]
+            pairs.append((self._pair(names, index, self._step), self._pair(names, index, self._step * RATIO)))
+        return [self._screened(names, index, small, large) for index, (small, large) in enumerate(pairs)]
 
-    def _screened(self, names: Sequence[str], index: int, small: _Pair, large: _Pair, noise: float) -> Reading:
+    def _screened(self, names: Sequence[str], index: int, small: _Pair, large: _Pair) -> Reading:
         apart = abs(small.off - large.off)
-        truncation = apart / ((large.step / small.step) ** 2 - 1)
-        at_small = small.rounding + max(2 * truncation, min(2 * noise / small.step, 16 * truncation))
-        at_large = large.rounding + max(2 * apart, 2 * noise / large.step)
+        # Richardson; kinks do not follow his rule, so that for steps in RATIO the whole disagreement counts, fourfold
+        at_small = small.rounding + 4 * RATIO**2 * apart / ((large.step / small.step) ** 2 - 1)
+        at_large = large.rounding + 2 * apart
         # rounding spoils the small step, curvature the large one: the one that tells more counts
         pair, bound = (small, at_small) if at_small <= at_large else (large, at_large)
         return self._reading(names, index, pair, bound)
 
-    def judge(self, names: Sequence[str], directions: Sequence[int] = (3, 4, 5, 6)) -> Reading:
-        """Read directions at many steps until one does not depart; a bug only if every one departs, and surely.
+    def judge(self, names: Sequence[str], directions: Sequence[int]) -> Reading:
+        """Read directions at many steps; clean only if every one agrees, a bug only if every one departs, and surely.
+
+        Returns:
+            The one that is least sure, of a bug as of its absence.
+
+        Raises:
+            Spent: no evaluations are left.
+        """
+        readings = [self._ladder(names, index) for index in directions]
+        doubtful = [reading for reading in readings if reading.verdict in ("kink", "unjudged")]
+        departing = [reading for reading in readings if reading.verdict == "bug"]
+        if doubtful or len(departing) == len(readings):
+            return min(doubtful or readings, key=lambda reading: reading.error)
+        if departing:
+            return replace(departing[0], verdict="kink")
+        return min(readings, key=lambda reading: reading.bound)
+
+    def judge_alone(self, name: str, directions: Sequence[int]) -> Reading:
+        """Read directions of one parameter until one does not depart.
 
         Raises:
             Spent: no evaluations are left.
         """
         readings = []
         for index in directions:
-            readings.append(self._ladder(names, index))
+            readings.append(self._ladder((name,), index))
             if readings[-1].verdict != "bug":
                 return readings[-1]
         return min(readings, key=lambda reading: reading.error)
