@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ablate import cli_exchange, cli_guard
 from ablate.exit_codes import exit_code
 from ablate.terminal import emit, make_console, say
 
@@ -105,7 +106,10 @@ def launch(
     launcher = new_launcher(local, address, offer or ())
     launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code)
     _print_gap(str(root), as_json)
-    typer.echo(f"stored in {root}; to print this again: ablate gap {shlex.quote(str(root))}", err=True)
+    name = shlex.quote(str(root))
+    typer.echo(
+        f"stored in {root}; to print this again: ablate gap {name}; with all evidence: ablate verdict {name}", err=True
+    )
     if launched.failed:
         alone = shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
         raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone))
@@ -131,87 +135,55 @@ def trial(
 
 
 @app.command()
+def audit(
+    grid: Grid,
+    save: Annotated[
+        Path | None, typer.Option("--save", metavar="FILE", help="Keep inputs and values, to compare with elsewhere.")
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option("--against", metavar="FILE", help="Run on a file's inputs and compare with its values."),
+    ] = None,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Hold the first batches of every arm against float64; exit code 5 on BUG or CONFOUNDED."""
+    from ablate.launch.audit_command import run_audit
+
+    raise typer.Exit(run_audit(grid, runs, save, against, as_json))
+
+
+@app.command()
 def gap(run: Run, as_json: Json = False) -> None:
     """Compare a run's arms: outcomes, paired gaps with intervals, and the verdict as far as the evidence goes."""
     _print_gap(run, as_json)
 
 
 @app.command()
-def report(
+def verdict(
     run: Run,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The page. [default: report.html in the run's folder]")
+    fail_on: Annotated[
+        str | None,
+        typer.Option("--fail-on", metavar="WORD,...", help="Exit with 5 at these verdicts, such as bug,confounded."),
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """Write one HTML page about a run: the verdict and its evidence, figures, methods, provenance."""
+    """Say what explains each difference, with all evidence, what would change it, and words for an appendix."""
     from ablate.record.reader import Run as OpenRun
-    from analysis.report import write_report
-    from analysis.report_progress import progress
+    from analysis.fail_on import fail_on as fail
+    from analysis.fail_on import wanted
+    from analysis.verdict import verdict as compute
+    from analysis.verdict_text import print_verdict
 
-    opened = OpenRun(run)
-    page = output or opened.paths.report
-    with progress(make_console(stderr=True)) as told:
-        write_report(opened, page, told)
-    say(f"wrote {page}")
-
-
-@app.command("import")
-def import_run(
-    path: Annotated[
-        Path, typer.Argument(help="A CSV of losses, or a Ray Tune experiment's folder.", show_default=False)
-    ],
-    study: Annotated[str, typer.Option("--study", help="Name of the new study.", show_default=False)],
-    arm: Annotated[
-        str | None, typer.Option("--arm", metavar="NAME", help="Column or parameter that is compared. [default: arm]")
-    ] = None,
-    block: Annotated[
-        str | None, typer.Option("--block", metavar="NAME", help="The seed's. [default: block, else seed]")
-    ] = None,
-    step: Annotated[
-        str | None, typer.Option("--step", metavar="NAME", help="The batch's. [default: batch_index, else step, ...]")
-    ] = None,
-    loss: Annotated[str | None, typer.Option("--loss", metavar="NAME", help="The loss's. [default: loss]")] = None,
-    factor: Annotated[
-        list[str] | None,
-        typer.Option("--factor", metavar="NAME", help="A further column that varies; repeatable."),
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="ARM", help="What the others are compared with. [default: the first]")
-    ] = None,
-    last: Annotated[int, typer.Option("--last", min=1, help="Batches that the outcome averages.")] = 50,
-    question: Annotated[str, typer.Option("--question", help="What the study asks.")] = "Do the arms train alike?",
-    runs: Runs = Path("runs"),
-) -> None:
-    """Make a study of runs that ablate did not launch, so that `gap` and `report` read them."""
-    from ablate.record.foreign.bring_in import bring_in
-    from ablate.record.foreign.trial import Names
-
-    names = Names(arm, block, step, loss, tuple(factor or ()))
-    command = shlex.join(["ablate", *sys.argv[1:]])
-    found = bring_in(path, study, runs, names, question, reference, last, command)
-    say(f"wrote {found.root}: {found.trials} trials, {found.rows} batches")
-    if found.ended_early:
-        say(f"{found.ended_early} trials end before the longest one and have no outcome")
-    say("imported: initial weights, data and draws were not recorded", f"next: ablate gap {found.root}")
+    words = wanted(fail_on) if fail_on is not None else frozenset()
+    found = compute(OpenRun(run))
+    emit(found.to_json(), as_json, lambda console: print_verdict(found, console))
+    fail(found, words)
 
 
-@app.command()
-def export(
-    run: Run,
-    to: Annotated[str, typer.Option("--to", help="csv, or wandb: an offline run for each trial.")] = "csv",
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A new folder. [default: STUDY-csv or STUDY-wandb, here]")
-    ] = None,
-) -> None:
-    """Write a run's data for other tools, every bit of it, and read it back before saying so."""
-    from ablate.record.reader import Run as OpenRun
-    from analysis.export import export as export_run
-
-    opened = OpenRun(run)
-    folder = output or Path(f"{opened.grid.study}-{to}")
-    rows = export_run(opened, to, folder)
-    counts = ", ".join(f"{count:,} {name}" for name, count in rows.items())
-    say(f"wrote {folder}: rows {counts}; read back, equal bit for bit")
+app.command()(cli_exchange.report)
+app.command("import")(cli_exchange.import_run)
+app.command()(cli_exchange.export)
 
 
 @app.command()
@@ -274,6 +246,9 @@ def status(run: Run, as_json: Json = False) -> None:
                 live.update(status_table(now := run_status(opened), gpu_load()))
         return
     emit(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
+
+
+app.command(context_settings=cli_guard.SETTINGS)(cli_guard.guard)
 
 
 @app.command("runs")

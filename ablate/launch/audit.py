@@ -38,25 +38,31 @@ def audit_grid(grid: GridSpec) -> GridSpec:
     )
 
 
-def audit(
-    study: Study, root: Path, console: Console, inputs: Inputs | None = None, keep: Path | None = None
-) -> Launched:
-    """Audit every arm on this machine and record it in a store of its own, made anew.
+def cut_down(study: Study, inputs: Inputs | None = None, keep: Path | None = None) -> Study:
+    """Return what an audit runs of a study.
 
     Args:
         study: as ``read_study`` gave it.
-        root: the store, ``<runs>/<study>.audit``.
-        console: for progress.
         inputs: what to run on instead of this machine's own weights and batches.
         keep: folder for every trial's inputs and values.
+    """
+    grid = audit_grid(study.grid)
+    return replace(study, grid=grid, specs=trials(grid), inputs=inputs, keep=keep)
+
+
+def audit(study: Study, root: Path, console: Console) -> Launched:
+    """Audit every arm on this machine and record it in a store of its own, made anew.
+
+    Args:
+        study: as ``cut_down`` gave it.
+        root: the store, ``<runs>/<study>.audit``.
+        console: for progress.
 
     Raises:
         BadInput, UnmetPlacement, StoreError: as ``launch``.
     """
-    grid = audit_grid(study.grid)
-    small = replace(study, grid=grid, specs=trials(grid), inputs=inputs, keep=keep)
     if (root / "spec.json").exists():
         shutil.rmtree(root)
     elif root.exists() and any(root.iterdir()):
         raise StoreError(Problem(str(root), "is no store, and audits are recorded there", advice="Move it away."))
-    return launch(small, LocalLauncher(uuid.uuid4().hex), root, console)
+    return launch(study, LocalLauncher(uuid.uuid4().hex), root, console)

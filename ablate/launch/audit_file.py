@@ -135,6 +135,12 @@ def values_of(file: Path) -> Arrays:
     return _under("value.", load_file(file))
 
 
+def weights_named_in(file: Path) -> str:
+    """Return the sha256 of the initial weights that a trial's file names; empty if it had none."""
+    with safe_open(file, "np") as opened:
+        return str((opened.metadata() or {}).get("weights", ""))
+
+
 def _unpacked(by_key: Mapping[str, Arrays], folder: Path) -> Inputs:
     weights, batches = {}, {}
     for number, (key, found) in enumerate(by_key.items()):

@@ -80,7 +80,7 @@ class Auditor:
         self._reduction = 0
         self._looked_at_precision = False
         self._given_up = False
-        self._kept = Kept(Path(session.task.kept) if session.task.kept else None)
+        self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
 
     def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
