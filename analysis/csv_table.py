@@ -11,10 +11,10 @@ from pyarrow import csv
 
 from analysis.bits import odd_nans, with_bits
 
-TYPES: dict[str, Any] = {
-    str(kind): kind
-    for kind in (pa.string(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_(), pa.list_(pa.int64()))
-} | {"timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC")}
+_PLAIN = (pa.string(), pa.int64(), pa.uint64(), pa.float32(), pa.float64(), pa.bool_())
+TYPES: dict[str, Any] = {str(kind): kind for kind in (*_PLAIN, pa.list_(pa.int64()), pa.list_(pa.float64()))} | {
+    "timestamp[us, tz=UTC]": pa.timestamp("us", tz="UTC")
+}
 """Every type that a data set has, by the name that the sidecar gives it."""
 
 

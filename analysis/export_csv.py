@@ -46,6 +46,7 @@ def export_csv(run: Run, folder: Path) -> dict[str, int]:
         "trials": run.trials(),
         "audits": run.audits(),
         "artifacts": run.artifacts(),
+        "sketches": run.sketches(),
         "attempts": run.attempts(),
     }
     with fresh_folder(folder) as aside:
@@ -72,7 +73,7 @@ def read_csv_export(folder: Path, name: str) -> pa.Table:
 
     Args:
         folder: the export.
-        name: ``batches``, ``trials``, ``audits``, ``artifacts`` or ``attempts``.
+        name: ``batches``, ``trials``, ``audits``, ``artifacts``, ``sketches`` or ``attempts``.
     """
     sidecar = json.loads((folder / SIDECAR).read_text(encoding="utf-8"))["data_sets"][name]
     return read_table(folder / sidecar["file"], sidecar)

@@ -66,6 +66,8 @@ class Told:
         evaluate: held-out outcomes.
         metrics: further columns, one value per batch.
         error: of a failed trial.
+        sketches: batch (-1 for the initial weights) -> sketch of the parameters, shape (256,), or None.
+        parameters: how many numbers were sketched.
     """
 
     losses: np.ndarray
@@ -76,6 +78,8 @@ class Told:
     evaluate: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, np.ndarray] = field(default_factory=dict)
     error: str = ""
+    sketches: dict[int, np.ndarray | None] = field(default_factory=dict)
+    parameters: int = 1000
 
 
 def generator(*key: object) -> np.random.Generator:
@@ -126,6 +130,8 @@ def write_run(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], Told]) -> 
                     order = zlib.crc32(repr((trial.block, batch)).encode()) if watched else None
                     content = told.content.get(batch, order) if watched else None
                     recorder.record(batch, float(loss), 0.001, metrics, order, content)
+                for batch, values in told.sketches.items():
+                    recorder.sketch(batch, told.parameters, values)
                 for row in told.audits:
                     recorder.audit(**row)
                 if told.status in ("failed", "interrupted"):

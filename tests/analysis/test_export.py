@@ -34,7 +34,8 @@ def tell(trial):
     losses = block_losses(trial.block)
     losses[:8] = [-0.0, 5e-324, 1.7976931348623157e308, math.inf, -math.inf, *NAN[:3]]
     audits = [clean(0), *overwritten(1, 2), {"batch_index": 2, "check": "x", "verdict": 'a\n"b",ü', "shape": []}]
-    return Told(losses, audits=audits, metrics={"odd": np.resize(NAN, 60)}, evaluate={"held": 0.1},
+    sketches = {-1: generator("sketch", trial.block).standard_normal(256), 9: None}
+    return Told(losses, audits=audits, sketches=sketches, metrics={"odd": np.resize(NAN, 60)}, evaluate={"held": 0.1},
                 hashes={"wall_s": 1 / 3, "onednn": trial.block == 0, "env": '{"A": ""}'})  # fmt: skip
 
 
@@ -50,6 +51,7 @@ def data_sets(run):
         "trials": run.trials(),
         "audits": run.audits(),
         "artifacts": run.artifacts(),
+        "sketches": run.sketches(),
         "attempts": run.attempts(),
     }
 
@@ -61,7 +63,7 @@ def test_a_csv_export_reads_back_bit_for_bit(run, tmp_path):
         assert rows[name] == table.num_rows
     assert rows["batches"] == 16 * 60
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(f"{name}.csv" for name in ("batches", "trials", "audits", "artifacts", "attempts")),
+        *(f"{name}.csv" for name in ("batches", "trials", "audits", "artifacts", "sketches", "attempts")),
         *("schema.json", "spec.json", "grid.yaml"),
     }
     sidecar = json.loads((tmp_path / "out" / "schema.json").read_text())
@@ -248,7 +250,7 @@ def test_the_command(run, tmp_path):
     done = ablate("export", run.paths.root, "--to", "csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 artifacts, 0 attempts; "
+        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 artifacts, 32 sketches, 0 attempts; "
         "read back, equal bit for bit\n"
     )
     again = ablate("export", run.paths.root)
