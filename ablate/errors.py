@@ -70,6 +70,12 @@ class UnmetPlacement(AblateError):
     exit_code = 4
 
 
+class VerdictReached(AblateError):
+    """A comparison came out as the user said it must not (``verdict --fail-on``), or an audit found a fault."""
+
+    exit_code = 5
+
+
 class StoreError(AblateError):
     """The store is locked, full, read-only, unreachable or damaged."""
 

@@ -8,7 +8,7 @@ from analysis.audit_fault import AuditFault
 from analysis.audit_row import AuditRow
 from analysis.audited import Audited, thing
 from analysis.digits import number, plural, share, times
-from analysis.headline import Evidence, reduced
+from analysis.headline import reduced
 from analysis.reference_agreement import Disagreement
 
 MOST_NAMED = 3
@@ -101,14 +101,18 @@ def _further(side: Audited) -> str:
     return "".join(f"; {words}" for words in found)
 
 
-def explained(evidence: Evidence) -> str:
+def explained(audit: tuple[Audited, Audited]) -> str:
     """Say what explains a difference that the audit found no fault in; a full sentence."""
-    coarse = reduced(evidence)
-    if not coarse:
-        return "In the audited batches rounding explains every difference."
-    names = sorted({side.precision.name for side in coarse if side.precision})
-    whose = " and ".join(side.label for side in coarse)
-    return f"In the audited batches rounding in {' and '.join(names)} ({whose}) explains every difference."
+    precision = reduced_words(audit)
+    words = f"rounding in {precision}" if precision else "rounding"
+    return f"In the audited batches {words} explains every difference."
+
+
+def reduced_words(audit: tuple[Audited, Audited]) -> str:
+    """Return the precision that explains a difference, and whose it is: ``bfloat16 (arm low)``; empty for none."""
+    coarse = reduced(audit)
+    names = dict.fromkeys(side.precision.name for side in coarse if side.precision)
+    return f"{' and '.join(names)} ({' and '.join(side.label for side in coarse)})" if coarse else ""
 
 
 def _where(fault: AuditFault) -> str:

@@ -65,14 +65,20 @@ def verdict_rows(contrasts: Sequence[ContrastReport]) -> Rows:
     rows = []
     for contrast in contrasts:
         verdict, first = contrast.verdict, contrast.divergence.earliest
-        declared = verdict.cause == "UNKNOWN" and (verdict.declared or contrast.control in ("one-ulp", "permute-rows"))
         rows.append(
             (
                 contrast.label,
                 ("never" if contrast.divergence.pairs else NONE) if first is None else f"batch {first}",
-                "declared" if declared else verdict.cause,
+                cause_word(contrast),
                 verdict.size,
                 f"({contrast.control} control)" if contrast.control else verdict.headline,
             )
         )
     return Rows(("contrast", "losses first\ndiffer at", "cause", "size", "verdict"), 5, tuple(rows))
+
+
+def cause_word(contrast: ContrastReport) -> str:
+    """Return the cause; ``declared`` where it is unknown beside what the grid itself changes."""
+    verdict = contrast.verdict
+    perturbed = contrast.control in ("one-ulp", "permute-rows")
+    return "declared" if verdict.cause == "UNKNOWN" and (verdict.declared or perturbed) else verdict.cause

@@ -76,7 +76,7 @@ def cause(evidence: Evidence) -> Cause:
         return "BITWISE EQUAL"
     if unknown(evidence):
         return "UNKNOWN"
-    return "REDUCED PRECISION" if reduced(evidence) else "ROUNDING"
+    return "REDUCED PRECISION" if reduced(evidence.audit) else "ROUNDING"
 
 
 def unknown(evidence: Evidence) -> str:
@@ -89,9 +89,9 @@ def unknown(evidence: Evidence) -> str:
     return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
 
 
-def reduced(evidence: Evidence) -> tuple[Audited, ...]:
+def reduced(audit: tuple[Audited, Audited]) -> tuple[Audited, ...]:
     """Return the sides whose precision explains a difference: coarser than the other's, or else than float32."""
-    known = [side for side in evidence.audit if side.precision is not None]
+    known = [side for side in audit if side.precision is not None]
     coarser = [one for one in known if any(_coarser(one, peer) for peer in known)]
     return tuple(coarser or [side for side in known if side.precision and side.precision.reduced])
 

@@ -165,7 +165,7 @@ def _consequence(found: Findings) -> str:
 
 def _outcome(found: Findings) -> str:
     known = found.cause in ("ROUNDING", "REDUCED PRECISION") and found.effect.gap is not None
-    return f"{_gap(found)} {explained(found.evidence)}" if known else _gap(found)
+    return f"{_gap(found)} {explained(found.evidence.audit)}" if known else _gap(found)
 
 
 def _gap(found: Findings) -> str:

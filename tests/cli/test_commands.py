@@ -18,6 +18,7 @@ COMMANDS = (
     "launch",
     "trial",
     "gap",
+    "verdict",
     "report",
     "import",
     "export",
@@ -26,6 +27,7 @@ COMMANDS = (
     "status",
     "runs",
     "doctor",
+    "guard",
 )
 SURFACE = {
     "init": {"folder"},
@@ -34,6 +36,7 @@ SURFACE = {
     "launch": {"grid", "--local", "--address", "--offer", "--runs", "--allow-mixed-code", "--json"},
     "trial": {"grid", "trial_id", "--runs"},
     "gap": {"run", "--json"},
+    "verdict": {"run", "--fail-on", "--json"},
     "report": {"run", "--output"},
     "import": {
         "path",
@@ -54,6 +57,7 @@ SURFACE = {
     "runs": {"--runs", "--json"},
     "doctor": {"--runs", "--json"},
     "check": {"run", "--json"},
+    "guard": {"script", "-m", "--first", "--json"},
 }
 HEAVY = ("torch", "ray", "scipy", "pandas")
 

@@ -1,0 +1,137 @@
+"""``ablate verdict``: cause, size and headline of each contrast, and under each everything that it rests on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ablate.design.spec import Margin
+from ablate.record.reader import Run
+from analysis.appendix import appendix
+from analysis.contrast import ContrastReport
+from analysis.controls import Control
+from analysis.evidence_lines import evidence_lines
+from analysis.gap import gap
+from analysis.gap_rows import cause_word
+from analysis.headline import Cause, Headline
+from analysis.opening import badness, opening
+from analysis.sentence import gap_words
+from analysis.size import Size
+from analysis.would_change import would_change
+
+BLIND = (
+    "No audit sees a fault in the loss's definition that all arms share, or what happens after the audited batches; "
+    "the guard watches every 50th batch as well, unless the grid says otherwise."
+)
+
+
+@dataclass(frozen=True)
+class ContrastVerdict:
+    """One contrast's verdict with all its evidence.
+
+    Attributes:
+        label: the contrast.
+        control: kind of control contrast; None for one of the study's own.
+        cause: why the sides differ.
+        word: the cause as it is printed: ``declared`` where it is unknown beside what the grid itself changes.
+        unknown: why the cause is UNKNOWN; empty if it is another.
+        size: how large the gap is, in a word.
+        headline: the one word for both.
+        gap: gap and interval in words.
+        sentence: the verdict in full sentences.
+        evidence: (kind, what was found).
+        would_change: what would change the verdict.
+        appendix: a paragraph for a paper's appendix.
+    """
+
+    label: str
+    control: Control | None
+    cause: Cause
+    word: str
+    unknown: str
+    size: Size
+    headline: Headline
+    gap: str
+    sentence: str
+    evidence: tuple[tuple[str, str], ...]
+    would_change: tuple[str, ...]
+    appendix: str
+
+
+@dataclass(frozen=True)
+class VerdictReport:
+    """Everything ``ablate verdict`` says about a run.
+
+    Attributes:
+        study: its name.
+        question: what it asks.
+        outcome: what is compared, in words.
+        margin: the equivalence margin in words; None without one.
+        run: how the trials ended, how long they took, where, and in which store; in words.
+        opening: the worst contrast's verdict, then half a line for each other one.
+        contrasts: the study's own, the worst first, then the controls'.
+        blind: what no audit can see.
+    """
+
+    study: str
+    question: str
+    outcome: str
+    margin: str | None
+    run: str
+    opening: tuple[str, ...]
+    contrasts: tuple[ContrastVerdict, ...]
+    blind: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as plain dicts, lists and text, ready for ``json.dumps``."""
+        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
+        return plain
+
+
+def verdict(run: Run, seed: int = 0, margin: Margin | None = None) -> VerdictReport:
+    """Judge every contrast of a run.
+
+    Args:
+        run: the store; only its Parquet files are read.
+        seed: seed of every resampling.
+        margin: an equivalence margin given after the fact, which is labelled so; None takes the grid's.
+
+    Returns:
+        VerdictReport: also of a run that is still going on.
+
+    Raises:
+        BadInput: the outcome that the grid asks for was not recorded.
+    """
+    report = gap(run, seed, margin)
+    recorded = run.trials()
+
+    def judged(contrast: ContrastReport) -> ContrastVerdict:
+        within = margin or run.grid.margin
+        return ContrastVerdict(
+            label=contrast.label,
+            control=contrast.control,
+            cause=contrast.verdict.cause,
+            word=cause_word(contrast),
+            unknown=contrast.verdict.unknown,
+            size=contrast.verdict.size,
+            headline=contrast.verdict.headline,
+            gap=gap_words(contrast.effect),
+            sentence=contrast.verdict.sentence,
+            evidence=tuple(evidence_lines(contrast)),
+            would_change=tuple(would_change(contrast, within)),
+            appendix=appendix(contrast, report.outcome, within, recorded),
+        )
+
+    ordered = sorted(report.contrasts, key=lambda one: (one.control is not None, badness(one)))
+    return VerdictReport(
+        study=report.study,
+        question=report.question,
+        outcome=report.outcome,
+        margin=report.margin,
+        run=report.run,
+        opening=tuple(opening(report)),
+        contrasts=tuple(judged(contrast) for contrast in ordered),
+        blind=BLIND,
+    )
