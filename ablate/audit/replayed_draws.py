@@ -18,6 +18,9 @@ from ablate.audit.operation import draws, name, tensors
 
 Dispatched = Callable[..., Any]
 
+_COMPUTE_TOO = ("_scaled_dot_product_", "_flash_attention", "_efficient_attention", "_cudnn_rnn", "miopen_rnn")
+"""Operations whose dropout draws inside of them: in a narrower type they would compute there too."""
+
 
 class Drawn(NamedTuple):
     """One draw: the operation's name, and the shape, type and strides of what it filled."""
@@ -69,9 +72,9 @@ class DrawnIn(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Call the operation, a draw in the arm's type."""
         kwargs = kwargs or {}
-        if not draws(func):
-            return func(*args, **kwargs)
         kind = name(func)
+        if not draws(func) or kind.startswith(_COMPUTE_TOO):
+            return func(*args, **kwargs)
         if func._schema.name.endswith("_") and isinstance(args[0], Tensor):  # type: ignore[attr-defined]
             return self._in_place(func, kind, args, kwargs)
         if kind.startswith("rrelu_with_noise"):
@@ -111,7 +114,9 @@ class DrawnIn(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if wide:
             narrow["dtype"] = dtype
         elif (
-            kwargs.get("dtype") is None and torch.get_default_dtype() is torch.float64 and not any(tensors(list(args)))
+            kwargs.get("dtype") is None
+            and torch.get_default_dtype() is torch.float64
+            and next(tensors(list(args)), None) is None
         ):
             wide, narrow["dtype"] = kind in ("rand", "randn", "normal"), dtype
             if not wide:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -55,6 +56,8 @@ class Rerun:
         with self.numerics():
             trainable = make(**settings)
             self.stepper = Stepper(trainable, trainable.build().to(device=device, dtype=dtype))
+        players = self.stepper.players
+        self._options = {player.name: deepcopy(player.optimiser.state_dict()["param_groups"]) for player in players}
 
     @contextmanager
     def numerics(self) -> Iterator[None]:
@@ -79,7 +82,7 @@ class Rerun:
         Raises:
             Exception: this rerun's model has no place for the arm's state.
         """
-        begin(self.stepper, at, self.dtype, self.device)
+        begin(self.stepper, at, self.dtype, self.device, self._options)
 
     def step(
         self,

@@ -60,7 +60,8 @@ class SlopeAudit(Observer):
         self._remember()
 
     def _check(self, player: Player, parameters: dict[str, Tensor], given: dict[str, Tensor | None]) -> SlopeResult:
-        return slope_check(lambda: self._loss(player), parameters, given, SEED)
+        plain = {name: g if g is None or g.layout is torch.strided else g.to_dense() for name, g in given.items()}
+        return slope_check(lambda: self._loss(player), parameters, plain, SEED)
 
     def _loss(self, player: Player) -> float:
         try:

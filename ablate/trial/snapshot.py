@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,17 +44,18 @@ def snapshot(stepper: Stepper, batch: Batch, batch_index: int) -> Snapshot:
     )
 
 
-def begin(stepper: Stepper, at: Snapshot, dtype: torch.dtype, device: torch.device) -> None:
+def begin(stepper: Stepper, at: Snapshot, dtype: torch.dtype, device: torch.device, options: Mapping[str, Any]) -> None:
     """Put ``stepper``, whose model has ``dtype`` and is on ``device``, where ``at`` was taken.
 
-    At the first batch an optimiser keeps the options it was built with: nothing has changed them yet, and they may be
-    what two arms differ in. Later ones are the snapshot's, which a schedule may have moved.
+    At the first batch an optimiser gets ``options``, the parameter groups it was built with, by player: nothing has
+    changed them yet, and they may be what two arms differ in. Later ones are the snapshot's, which a schedule may have
+    moved.
     """
     state = {**at.state, "carries": _cast(at.state["carries"], dtype, device)}
     state["optimisers"] = mapped(state["optimisers"], _copy)
     if at.batch_index == 0:
         for player in stepper.players:
-            state["optimisers"][player.name]["param_groups"] = player.optimiser.state_dict()["param_groups"]
+            state["optimisers"][player.name]["param_groups"] = mapped(options[player.name], _copy)
     stepper.restore(state)
     for name, module in stepper.model.named_modules():
         module.training = at.modes.get(name, module.training)
