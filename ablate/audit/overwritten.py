@@ -56,7 +56,8 @@ def refusal(saved: Saved, finding: Overwritten) -> RuntimeError:
     return RuntimeError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{t.type()} {list(t.shape)}] is at version {t._version}; expected version {saved.region.version} instead. "
-        f"It was saved in batch {saved.batch_index}" + (f" ({where})." if where else ".")
+        + (f"It was saved in batch {saved.batch_index}" if saved.batch_index >= 0 else "It was saved")
+        + (f" ({where})." if where else ".")
     )
 
 
