@@ -11,9 +11,10 @@ from typing import Any
 from ablate.record.reader import Run
 from analysis.audit_evidence import Audits
 from analysis.audit_row import AuditRow
-from analysis.audit_words import disagreement_words, fault_words, what_is_wrong
+from analysis.audit_words import disagreement_words, what_is_wrong
 from analysis.audited import Audited, audited, thing
 from analysis.contrast import ContrastReport
+from analysis.controls import all_contrasts
 from analysis.digits import number, plural, share
 from analysis.gap import gap
 from analysis.guard_findings import Coverage, coverage
@@ -109,7 +110,10 @@ def audit_report(run: Run) -> AuditReport:
         for trial in sorted(trials, key=lambda trial: list(run.grid.arms).index(trial.arm))
         if trial.block == first
     )
-    contrasts = tuple(_contrast(one, audits) for one in gap(run).contrasts)
+    contrasts = tuple(
+        _contrast(found, [trial for trial in trials if trial.arm in (asked.arms or ())], audits)
+        for asked, found in zip(all_contrasts(run.grid), gap(run).contrasts, strict=True)
+    )
     causes = [one.cause for one in (*arms, *contrasts)]
     return AuditReport(
         study=run.grid.study,
@@ -187,23 +191,26 @@ def _beyond_rounding(side: Audited) -> str:
     return text
 
 
-def _contrast(contrast: ContrastReport, audits: Audits) -> ContrastAudit:
-    if contrast.verdict.cause == "BITWISE EQUAL" and (name := _differs(contrast, audits)):
+def _contrast(contrast: ContrastReport, trials: Sequence[Trial], audits: Audits) -> ContrastAudit:
+    if contrast.verdict.cause == "BITWISE EQUAL" and (name := _differs(trials, audits)):
         words = f"every loss is equal, bit for bit, but {name} is not; rounding explains every distance from float64"
         return ContrastAudit(contrast.label, "ROUNDING", words)
     return ContrastAudit(contrast.label, contrast.verdict.cause, _why(contrast))
 
 
-def _differs(contrast: ContrastReport, audits: Audits) -> str:
-    """Return a value that differs although no loss does: it is at another distance from the same float64."""
-    for pair in contrast.pairs:
-        one, two = (
-            {(row.quantity, row.name): row for row in audits.get(trial, ()) if row.check == "distance"}
-            for trial in (pair.reference_trial, pair.other_trial)
-        )
-        for key in one.keys() & two.keys():
-            if one[key].error != two[key].error:
-                return thing(one[key])
+SAME_DISTANCE = 2.0**-40
+"""Of a value's norm. The float64 references of two arms may round differently, by 2**-53 and little more."""
+
+
+def _differs(trials: Sequence[Trial], audits: Audits) -> str:
+    """Return a gradient or update that differs between trials of equal levels although no loss does."""
+    seen: dict[tuple[object, ...], float] = {}
+    for trial in trials:
+        for row in audits[trial.trial_id]:
+            if row.check == "distance" and row.quantity != "loss" and row.error is not None:
+                key = (trial.factors, row.batch_index, row.quantity, row.name)
+                if abs(seen.setdefault(key, row.error) - row.error) > SAME_DISTANCE * (row.scale or 0.0):
+                    return thing(row)
     return ""
 
 
@@ -212,12 +219,11 @@ def _why(contrast: ContrastReport) -> str:
     if cause == "CONFOUNDED":
         return "they differ before arithmetic could, in " + "; ".join(map(str, contrast.streams.mismatches))
     if cause == "BUG":
-        found = [_overwritten(side) and f"{side.label}: {_overwritten(side)}" for side in contrast.guard]
-        if any(side.fault for side in contrast.audit):
-            found.append(fault_words(contrast.audit).rstrip("."))
+        sides = [*contrast.guard, *contrast.audit]
+        found = [f"{label} has a fault" for label in dict.fromkeys(side.label for side in sides if side.fault)]
         if contrast.disagreement:
             found.append(disagreement_words(contrast.disagreement, (contrast.reference, contrast.other)).rstrip("."))
-        return "; ".join(filter(None, found))
+        return "; ".join(found)
     if cause == "BITWISE EQUAL":
         return f"every loss is equal, bit for bit ({plural(contrast.divergence.batches, 'batch')})"
     if cause == "UNKNOWN":
