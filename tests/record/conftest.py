@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ablate.design.spec import Arm, GridSpec, Outcome
@@ -53,6 +54,7 @@ def run_trial(
     """Record a whole attempt as a trial's process would, without absorbing it; return its number."""
     attempt = attempt or store.next_attempt(spec.trial_id)
     with Recorder(store.paths, spec, attempt) as recorder:
+        recorder.sketch(-1, 300, np.full(256, 0.1))
         for k in range(spec.batches):
             recorder.record(k, loss(k), 0.01, {}, order_hash=k or None, content_hash=2**64 - 1 if k == 0 else None)
         recorder.finish("done", evaluate={"test_loss": 0.5}, torch="2.13", source_hash="aa", initial_hash="w0")

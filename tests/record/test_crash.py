@@ -79,6 +79,7 @@ def test_a_crash_at_every_step(memory):
         assert len(rows) == len(set(rows))
         assert [row for row in rows if row[0] == FAILING.trial_id] == [(FAILING.trial_id, 1, 0)]
         assert run.audits()["trial_id"].to_pylist() == [FAILING.trial_id]
+        assert run.sketches()["trial_id"].to_pylist() == [spec.trial_id for spec in sorted(DONE, key=lambda s: s.arm)]
         if code == SURVIVED:
             break
         step += 1

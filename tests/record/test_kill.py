@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from ablate.record.check import check
+from ablate.record.json_lines import read_lines
 from ablate.record.reader import Run
 from ablate.record.recorder import Recorder
+from ablate.record.sketch import decode
 from ablate.record.store import Store
 from tests.record.conftest import make_grid, make_spec, run_trial
 
@@ -29,6 +31,7 @@ def record_until_killed(store: Store, block: int, attempt: int, said: int) -> No
     recorder = Recorder(store.paths, SPECS[block], attempt)
     k = 0
     while True:
+        recorder.sketch(k, 300, np.full(256, loss_at(k)))
         recorder.record(k, loss_at(k), 0.01, {"m": 1.0 * k})
         os.write(said, b"x")
         k += 1
@@ -65,6 +68,9 @@ def test_every_acknowledged_row_survives_kill_9(memory):
             for spec in SPECS:
                 count = kill_after(chance.random() * 0.02, store, spec.block, number)
                 acknowledged[spec.trial_id, number] = count
+                sketched = read_lines(store.paths.sketch_lines(spec.trial_id, number))
+                assert count <= len(sketched) <= count + 1
+                assert all((decode(one["values"]) == loss_at(one["batch_index"])).all() for one in sketched)
     with Store.open(root, GRID, b"study: demo\n") as store:
         assert len(store.recovered) <= TRIALS  # less one for each that was killed before it began
         for spec in SPECS:

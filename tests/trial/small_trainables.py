@@ -313,3 +313,18 @@ def function_shown(config: dict[str, Any], ctx: Any) -> None:
         if config.get("twice"):
             ctx.artifact("batch", k)
         ctx.batch(loss)
+
+
+def function_overflow(config: dict[str, Any], ctx: Any) -> None:
+    """A weight becomes infinite, which its loss does not show."""
+    model = ctx.initialise(nn.Linear(3, 1))
+    for _ in range(ctx.batches):
+        with torch.no_grad():
+            model.weight[0, 0] = float("inf")
+        ctx.batch(model.bias.square().mean())
+
+
+def function_without_a_model(config: dict[str, Any], ctx: Any) -> None:
+    """Its parameters are its own affair."""
+    for _ in range(ctx.batches):
+        ctx.batch(torch.ones(()))
