@@ -26,7 +26,8 @@ def anchor(t: Tensor, name: str) -> float:
     plain = plain.to_dense() if plain.layout is not torch.strided else plain
     plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
     values = plain.to(torch.float64).contiguous().reshape(-1).numpy()
-    return _folded(values * signs(name, values.size))
+    with np.errstate(over="ignore", invalid="ignore"):  # an infinite anchor says so itself
+        return _folded(values * signs(name, values.size))
 
 
 def signs(name: str, length: int) -> Floats:

@@ -30,7 +30,7 @@ EXACT = frozenset(
     permute_copy max min amax amin aminmax argmax argmin maximum minimum fmax fmin clamp clamp_min clamp_max relu
     threshold threshold_backward hardtanh hardtanh_backward leaky_relu_backward max_pool2d_with_indices
     max_pool3d_with_indices adaptive_max_pool2d sort topk median nanmedian kthvalue mode neg abs sgn sign
-    floor ceil round trunc nan_to_num isfinite real imag conj_physical view_as_real view_as_complex copysign
+    floor ceil round trunc nan_to_num isfinite real imag complex conj_physical view_as_real view_as_complex copysign
     _unsafe_view _reshape_alias _reshape_copy record_stream _local_scalar_dense
     _unsafe_index _conj_copy _pack_padded_sequence unique_dim _unique2
     """.split()  # noqa: SIM905 a table is easier to read in words

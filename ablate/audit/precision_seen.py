@@ -8,6 +8,7 @@ of 64 float32 numbers that were not shortened, all are as short with probability
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,19 +34,16 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         roundoff: the coarsest unit roundoff; 0 until an operation has used something computed from a parameter.
+        name: the type of that roundoff, or ``tf32-like (11 bits)`` for shortened mantissas.
         where: the user's line that used it, ``file.py:12 in forward``; empty if unknown.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.roundoff = 0.0
+        self.name = "none"
         self.where = ""
-        self._counted: set[tuple[int, int]] = set()
-
-    @property
-    def name(self) -> str:
-        """The type with this roundoff: ``bfloat16``, ``tf32-like (11 bits)``."""
-        return name_of(self.roundoff) if self.roundoff else "none"
+        self._counted = 0
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -58,13 +56,14 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _look(self, t: Tensor) -> None:
         roundoff = unit_roundoff(t.dtype)
-        if t.dtype is torch.float32 and len(self._counted) < TENSORS:
-            seen = (t.data_ptr(), t._version)
-            if seen not in self._counted:
-                self._counted.add(seen)
-                roundoff = shortened(t) or roundoff
+        name = name_of(roundoff)
+        if t.dtype is torch.float32 and self._counted < TENSORS:
+            self._counted += 1
+            short = shortened(t)
+            if short:
+                roundoff, name = short, f"tf32-like ({round(-math.log2(short))} bits)"
         if roundoff > self.roundoff:
-            self.roundoff, self.where = roundoff, source(here())
+            self.roundoff, self.name, self.where = roundoff, name, source(here())
 
 
 def shortened(t: Tensor) -> float:

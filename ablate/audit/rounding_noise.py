@@ -135,7 +135,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if kind.startswith(("linalg_", "_linalg", "cholesky", "triangular_solve", "lu_")) and "norm" not in kind:
             args = tuple(self._perturbed(a) for a in args)
         result = func(*args, **kwargs)
-        made = [t for t in computed(func, args, kwargs, result) if torch.finfo(t.dtype).eps < self._u]
+        made = [_stored(t) for t in computed(func, args, kwargs, result) if torch.finfo(t.dtype).eps < self._u]
         if not made:
             return result
         if squares is not None:
@@ -144,6 +144,8 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._add_sum_noise(t, kind, square, height)
             return result
         relative = self._u if kind in ROUNDED_ONCE else 2 * self._u
+        if made[0].is_complex():
+            relative *= math.sqrt(5)  # Brent, Percival, Zimmermann, Math. Comp. 76 (2007): a complex product
         height = terms(func, args, kwargs, made)
         if height > 1:
             relative += self._sum * math.sqrt(height)
@@ -202,6 +204,11 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made.uniform_(around - size, around + size, generator=generator)
 
 
+def _stored(t: Tensor) -> Tensor:
+    """The numbers that a sparse tensor keeps; any other itself."""
+    return t._values() if t.is_sparse else t
+
+
 def _exact(t: Tensor, roundoff: float) -> bool:
     value = t.detach().item()
     parts = (value.real, value.imag) if isinstance(value, complex) else (value,)
@@ -231,7 +238,7 @@ def _squares(func: Any, kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     """Return what a linear or bilinear operation makes of its arguments' squares: sums of the squares of its terms."""
     if kind not in BILINEAR and kind not in LINEAR:
         return None
-    if func._schema.name.startswith("aten::_foreach_"):
+    if func._schema.name.startswith("aten::_foreach_") or any(t.is_sparse for t in tensors(list(args))):
         return None
     squared = [_squared(a) for a in args]
     named = {key: _squared(value) for key, value in kwargs.items()}
