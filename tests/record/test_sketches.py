@@ -141,7 +141,7 @@ def test_c11_knows_sketches_that_are_missing(root):
 
 @pytest.mark.parametrize("end", ["diverged", "done"])
 def test_c11_asks_of_a_trial_only_what_it_promised(root, end):
-    """A trial that diverged stopped early; one whose model was never seen, or that an older ablate ran, said nothing."""
+    """A trial that diverged stopped early; one with an unseen model, or of an older ablate, said nothing."""
     columns = {} if end == "diverged" else {"sketch_every": None}
     run = one_attempt(root, (), end, **columns)  # type: ignore[arg-type]
     assert findings(run) == []
