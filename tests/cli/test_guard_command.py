@@ -258,6 +258,16 @@ def test_what_cannot_be_run_is_bad_input(folder: Path, words: list[str], says: s
     assert "Traceback" not in done.err
 
 
+def test_the_command_in_the_readme_runs(folder: Path) -> None:
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    script, module = re.findall(r"ablate (guard .*?train.*? 0\.1)", text)
+    (folder / "train.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    for command in (script, module):
+        done = run(folder, *command.split())
+        assert (done.code, done.err) == (0, NOTHING)
+        assert "'--lr', '0.1'" in done.out
+
+
 def test_the_advice_is_the_same_as_in_a_verdict() -> None:
     from analysis import evidence_lines
 
