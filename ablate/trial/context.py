@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from ablate.errors import Problem
+from ablate.trial.audit_rows import unseen_row
 from ablate.trial.compiled import F, maybe_compiled
 from ablate.trial.draw import Draw
 from ablate.trial.gallery import Gallery
@@ -18,6 +19,11 @@ from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch, Shown
 from ablate.trial.resume import Resume
 from ablate.trial.session import Session, TrainableError
+
+OWN_LOOP = (
+    "a function trainable owns its loop, so its losses, gradients and updates were not held against float64; "
+    "its saved tensors, weights, data and draws were watched all the same"
+)
 
 
 class Context:
@@ -140,6 +146,8 @@ def train(function: Any, config: dict[str, Any], session: Session, resume: Resum
         Diverged: a loss that is not finite.
     """
     resume.take_over()
+    if session.spec.audit:
+        session.recorder.audit(batch_index=session.batch_index, **unseen_row(OWN_LOOP))
     context = Context(session, resume)
     context._begin()
     try:

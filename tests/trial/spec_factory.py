@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ablate.design.trial_spec import GuardPlan, Numerics, TrialSpec
+from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics, TrialSpec
 from ablate.record.paths import StorePaths
 from ablate.trial.task import TrialTask
 
@@ -24,6 +24,7 @@ def make_spec(trainable: str, **changes: Any) -> TrialSpec:
         "block": 0,
         "batches": 4,
         "guard": GuardPlan(first=1, every=0),
+        "audit": AuditPlan(first=0),
         "resources": {"CPU": 1.0},
     }
     return TrialSpec(**{**fields, **changes})
