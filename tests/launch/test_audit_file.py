@@ -70,7 +70,7 @@ def test_a_file_of_another_kind_or_format_is_refused(written, tmp_path):
     with pytest.raises(BadInput, match="is no file that --save wrote"):
         read_audit_file(other, tmp_path)
     save_file({"a": np.zeros(2)}, other, {"about": json.dumps({"format": 99}), "sha256": ""})
-    with pytest.raises(BadInput, match="has format 99\n.*allowed: 1"):
+    with pytest.raises(BadInput, match=r"has format 99\n.*allowed: 1"):
         read_audit_file(other, tmp_path)
 
 
