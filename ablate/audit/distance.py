@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ablate.audit.anchor import anchor
+from ablate.audit.range_seen import RangeSeen
 from ablate.audit.roundoff import FLOAT32, FLOAT64, name_of, unit_roundoff
 
 Verdict = Literal["equal", "rounding", "reduced", "bug", "unjudged", "confounded"]
@@ -30,6 +31,8 @@ FACTOR = 8.0
 simulations be normal with one spread. All of 6 |y| are below |x| / 8 with probability at most
 (0.8 / 8)^6 E|x|^6 = 15e-6. Norms of many elements vary less, and the simulated rounding is that of the worst order of
 summation, many times what a blocked sum makes."""
+
+_OUT_OF_RANGE = "{} cannot hold what the reference holds ({})"
 
 FINE = 2.0**-40
 """Roundoff at which float64's own rounding is simulated, and scaled down from: a finer one drowns in float64."""
@@ -135,7 +138,7 @@ def judge(
     simulate: Simulate | None = None,
     own: Tensor | None = None,
     weights: Tensor | None = None,
-    beyond_range: Callable[[], str] | None = None,
+    range_seen: Callable[[], RangeSeen] | None = None,
 ) -> Distance:
     """Compare one quantity with the reference and say what explains the difference.
 
@@ -149,8 +152,8 @@ def judge(
         simulate: unit roundoff -> this quantity from simulations of rounding; called only if the bound is exceeded.
         own: the same from the arm's own code in float64.
         weights: what an update was added to; None for other quantities.
-        beyond_range: -> where the reference left the range of the arm's type, in words; empty if nowhere. Called
-            only if the arm's value is not finite.
+        range_seen: -> the reference's step under ``RangeSeen`` of the arm's type. Called only where all else fails: a
+            value that is not finite is forgiven if anything was out of range, another if something overflowed.
 
     Raises:
         ValueError: if the shapes differ.
@@ -186,8 +189,12 @@ def judge(
             own_bound = max(own_bound, FACTOR * _largest(simulate(FINE), reference) * FLOAT64 / FINE)
         made = replace(made, own_error=own_error, own_bound=own_bound)
     if not math.isfinite(made.error):
-        return _not_finite(made, arm, reference, beyond_range)
-    return _judged(made, reference, simulate)
+        return _not_finite(made, arm, reference, range_seen)
+    judged = _judged(made, reference, simulate)
+    overflow = range_seen().overflow if judged.verdict == "bug" and range_seen is not None else ""
+    if overflow:
+        return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(made.dtype, overflow))
+    return judged
 
 
 def norm(t: Tensor) -> float:
@@ -254,15 +261,16 @@ def _own_words(made: Distance) -> str:
     return f"; the same code in float64 is {made.own_error:.2g} away, so it shows in {made.dtype} only"
 
 
-def _not_finite(made: Distance, arm: Tensor, reference: Tensor, beyond_range: Callable[[], str] | None) -> Distance:
+def _not_finite(made: Distance, arm: Tensor, reference: Tensor, range_seen: Callable[[], RangeSeen] | None) -> Distance:
     if not bool(torch.isfinite(_plain(reference)).all()):
         return replace(made, detail="the float64 reference is not finite")
     if bool(torch.isfinite(_plain(arm)).all()):
         return replace(made, detail="the distance is beyond the range of float64")
-    if beyond_range is None:
+    if range_seen is None:
         return replace(made, detail=f"not finite, the reference is; {made.dtype} may have overflowed")
-    where = beyond_range()
+    seen = range_seen()
+    where = seen.overflow or seen.underflow
     if where:
-        return replace(made, detail=f"not finite: {made.dtype} cannot hold what the reference holds ({where})")
+        return replace(made, detail="not finite: " + _OUT_OF_RANGE.format(made.dtype, where))
     words = f"not finite, though nothing the reference computes is beyond the range of {made.dtype}"
     return replace(made, verdict="bug", detail=words + _own_words(made))

@@ -12,31 +12,34 @@ from ablate.audit.operation import computed
 
 
 class RangeSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Runs a step as it is and notes the first result outside the range of ``dtype``.
+    """Runs a step as it is and notes the first results outside the range of ``dtype``.
 
     Attributes:
-        beyond: the operation and its result in words; empty if all were in range.
+        overflow: the operation and its result above the largest number, in words; empty if there was none.
+        underflow: likewise below the smallest normal number, 0 apart.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.beyond = ""
+        self.overflow = ""
+        self.underflow = ""
         self._largest = float(torch.finfo(dtype).max)
         self._smallest = float(torch.finfo(dtype).smallest_normal)
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Call the operation and look at its results until one is out of range."""
+        """Call the operation and look at its results."""
         result = func(*args, **(kwargs or {}))
-        if not self.beyond and not str(func).startswith(("aten.empty", "aten.new_empty")):
+        if not str(func).startswith(("aten.empty", "aten.new_empty")):
             for t in computed(func, args, kwargs or {}, result):
                 sizes = t.detach().abs()
                 finite = sizes[torch.isfinite(sizes) & (sizes > 0)]
                 if not finite.numel():
                     continue
-                if float(finite.max()) > self._largest:
-                    self.beyond = f"{func} gives {float(finite.max()):.3g}"
-                elif float(finite.min()) < self._smallest:
-                    self.beyond = f"{func} gives {float(finite.min()):.3g}"
+                largest, smallest = float(finite.max()), float(finite.min())
+                if largest > self._largest and not self.overflow:
+                    self.overflow = f"{func} gives {largest:.3g}"
+                if smallest < self._smallest and not self.underflow:
+                    self.underflow = f"{func} gives {smallest:.3g}"
         return result

@@ -117,7 +117,7 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kind = name(func)
         if draws(func):
             return func(*args, **kwargs)
-        in_place = bool(func._schema.is_mutable)  # type: ignore[attr-defined]
+        in_place = func._schema.name.endswith("_")  # type: ignore[attr-defined]
         args = with_kinks(kind, args, in_place, self._u, self._seed, lambda t: self._uniform(t, 1.0))
         if kind in EXACT or kind in COMPARISONS:
             return func(*args, **kwargs)

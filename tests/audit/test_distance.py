@@ -143,27 +143,48 @@ def test_numbers_that_are_not_finite():
     nan = torch.tensor([1.0, 1.0, math.nan])
     assert verdict(nan, x).detail == "not finite, the reference is; float32 may have overflowed"
     assert verdict(x.float(), x * math.inf).detail == "the float64 reference is not finite"
-    beyond = verdict(nan, x, beyond_range=lambda: "aten.exp.default gives 1e+40")
-    assert beyond.verdict == "unjudged"
-    assert beyond.detail == ("not finite: float32 cannot hold what the reference holds (aten.exp.default gives 1e+40)")
-    bug = verdict(nan, x, beyond_range=lambda: "")
+    for one in (1e40, 1e-40):
+        seen = out_of_range(one)
+        found = verdict(nan, x, range_seen=lambda seen=seen: seen)
+        assert found.verdict == "unjudged"
+        assert found.detail == (
+            f"not finite: float32 cannot hold what the reference holds (aten.mul.Tensor gives {one:.3g})"
+        )
+    bug = verdict(nan, x, range_seen=lambda: out_of_range(1.0))
     assert bug.verdict == "bug"
     assert bug.detail == "not finite, though nothing the reference computes is beyond the range of float32"
     assert verdict(torch.tensor(math.inf), torch.tensor(math.inf, dtype=torch.float64)).verdict == "equal"
     assert verdict(x, x * 1.7e308).verdict == "unjudged"
 
 
+def out_of_range(size):
+    look = RangeSeen(torch.float32)
+    x = torch.ones(2, dtype=torch.float64)
+    with look:
+        x * size
+    return look
+
+
+def test_a_finite_value_is_forgiven_for_overflow_only():
+    x = torch.ones(3, dtype=torch.float64)
+    simulate = {"simulate": lambda _: [x]}
+    found = verdict(x.float() * 2, x, range_seen=lambda: out_of_range(1e40), **simulate)
+    assert found.verdict == "unjudged"
+    assert found.detail == "float32 cannot hold what the reference holds (aten.mul.Tensor gives 1e+40)"
+    assert verdict(x.float() * 2, x, range_seen=lambda: out_of_range(1e-40), **simulate).verdict == "bug"
+
+
 def test_range_seen():
     x = torch.tensor([1.0, 100.0], dtype=torch.float64)
-    for step, words in [
-        (lambda: x.exp(), "aten.exp.default gives 2.69e+43"),
-        (lambda: (-x).exp(), "aten.exp.default gives 3.72e-44"),
-        (lambda: x * 2, ""),
+    for step, overflow, underflow in [
+        (lambda: x.exp(), "aten.exp.default gives 2.69e+43", ""),
+        (lambda: (-x).exp(), "", "aten.exp.default gives 3.72e-44"),
+        (lambda: x * 2, "", ""),
     ]:
         look = RangeSeen(torch.float32)
         with look:
             step()
-        assert look.beyond == words
+        assert (look.overflow, look.underflow) == (overflow, underflow)
 
 
 def test_norms_neither_overflow_nor_underflow():

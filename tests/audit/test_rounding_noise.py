@@ -148,6 +148,16 @@ def test_a_number_near_a_kink_falls_on_both_sides():
     assert found[:, 2:].unique(dim=0).tolist() == [[1, 0]]
 
 
+def test_an_input_is_not_moved_where_the_result_is_written_elsewhere():
+    x = torch.tensor([1e-8, -1e-8, 1.0], dtype=torch.float64)
+    before = x.clone()
+    for seed in range(4):
+        with RoundingNoise(U, seed):
+            torch.gt(x, 0, out=torch.empty(3, dtype=torch.bool))
+            x.relu()
+    assert torch.equal(x, before)
+
+
 def test_ties_of_a_pooling_stay_and_near_ties_turn():
     x = torch.tensor([[[1.0, 1 + 1e-8, 3.0, 3.0]]], dtype=torch.float64, requires_grad=True)
     found = []
