@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from ablate.audit.anchor import anchor
-from ablate.audit.range_seen import RangeSeen
 from ablate.audit.roundoff import FLOAT32, FLOAT64, name_of, unit_roundoff
 
 Verdict = Literal["equal", "rounding", "reduced", "bug", "unjudged", "confounded"]
@@ -138,7 +137,8 @@ def judge(
     simulate: Simulate | None = None,
     own: Tensor | None = None,
     weights: Tensor | None = None,
-    range_seen: Callable[[], RangeSeen] | None = None,
+    beyond_range: Callable[[], str] | None = None,
+    overflowed: Callable[[], str] | None = None,
 ) -> Distance:
     """Compare one quantity with the reference and say what explains the difference.
 
@@ -152,8 +152,10 @@ def judge(
         simulate: unit roundoff -> this quantity from simulations of rounding; called only if the bound is exceeded.
         own: the same from the arm's own code in float64.
         weights: what an update was added to; None for other quantities.
-        range_seen: -> the reference's step under ``RangeSeen`` of the arm's type. Called only where all else fails: a
-            value that is not finite is forgiven if anything was out of range, another if something overflowed.
+        beyond_range: -> where the reference left the range of the arm's type (``RangeSeen.beyond``), empty if nowhere;
+            called only if the arm's value is not finite, and then forgives it.
+        overflowed: -> the same above the range only (``RangeSeen.overflow``); called only for what would be a bug, and
+            then leaves it unjudged. Without it a gradient that overflow cut to a finite value is called a bug.
 
     Raises:
         ValueError: if the shapes differ.
@@ -189,9 +191,9 @@ def judge(
             own_bound = max(own_bound, FACTOR * _largest(simulate(FINE), reference) * FLOAT64 / FINE)
         made = replace(made, own_error=own_error, own_bound=own_bound)
     if not math.isfinite(made.error):
-        return _not_finite(made, arm, reference, range_seen)
+        return _not_finite(made, arm, reference, beyond_range)
     judged = _judged(made, reference, simulate)
-    overflow = range_seen().overflow if judged.verdict == "bug" and range_seen is not None else ""
+    overflow = overflowed() if judged.verdict == "bug" and overflowed is not None else ""
     if overflow:
         return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(made.dtype, overflow))
     return judged
@@ -261,15 +263,14 @@ def _own_words(made: Distance) -> str:
     return f"; the same code in float64 is {made.own_error:.2g} away, so it shows in {made.dtype} only"
 
 
-def _not_finite(made: Distance, arm: Tensor, reference: Tensor, range_seen: Callable[[], RangeSeen] | None) -> Distance:
+def _not_finite(made: Distance, arm: Tensor, reference: Tensor, beyond_range: Callable[[], str] | None) -> Distance:
     if not bool(torch.isfinite(_plain(reference)).all()):
         return replace(made, detail="the float64 reference is not finite")
     if bool(torch.isfinite(_plain(arm)).all()):
         return replace(made, detail="the distance is beyond the range of float64")
-    if range_seen is None:
+    if beyond_range is None:
         return replace(made, detail=f"not finite, the reference is; {made.dtype} may have overflowed")
-    seen = range_seen()
-    where = seen.overflow or seen.underflow
+    where = beyond_range()
     if where:
         return replace(made, detail="not finite: " + _OUT_OF_RANGE.format(made.dtype, where))
     words = f"not finite, though nothing the reference computes is beyond the range of {made.dtype}"

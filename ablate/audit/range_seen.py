@@ -26,6 +26,11 @@ class RangeSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._largest = float(torch.finfo(dtype).max)
         self._smallest = float(torch.finfo(dtype).smallest_normal)
 
+    @property
+    def beyond(self) -> str:
+        """What was out of range at either end; empty if nothing was."""
+        return self.overflow or self.underflow
+
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

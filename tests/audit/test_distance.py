@@ -145,12 +145,12 @@ def test_numbers_that_are_not_finite():
     assert verdict(x.float(), x * math.inf).detail == "the float64 reference is not finite"
     for one in (1e40, 1e-40):
         seen = out_of_range(one)
-        found = verdict(nan, x, range_seen=lambda seen=seen: seen)
+        found = verdict(nan, x, beyond_range=lambda seen=seen: seen.beyond)
         assert found.verdict == "unjudged"
         assert found.detail == (
             f"not finite: float32 cannot hold what the reference holds (aten.mul.Tensor gives {one:.3g})"
         )
-    bug = verdict(nan, x, range_seen=lambda: out_of_range(1.0))
+    bug = verdict(nan, x, beyond_range=lambda: out_of_range(1.0).beyond)
     assert bug.verdict == "bug"
     assert bug.detail == "not finite, though nothing the reference computes is beyond the range of float32"
     assert verdict(torch.tensor(math.inf), torch.tensor(math.inf, dtype=torch.float64)).verdict == "equal"
@@ -168,10 +168,10 @@ def out_of_range(size):
 def test_a_finite_value_is_forgiven_for_overflow_only():
     x = torch.ones(3, dtype=torch.float64)
     simulate = {"simulate": lambda _: [x]}
-    found = verdict(x.float() * 2, x, range_seen=lambda: out_of_range(1e40), **simulate)
+    found = verdict(x.float() * 2, x, overflowed=lambda: out_of_range(1e40).overflow, **simulate)
     assert found.verdict == "unjudged"
     assert found.detail == "float32 cannot hold what the reference holds (aten.mul.Tensor gives 1e+40)"
-    assert verdict(x.float() * 2, x, range_seen=lambda: out_of_range(1e-40), **simulate).verdict == "bug"
+    assert verdict(x.float() * 2, x, overflowed=lambda: out_of_range(1e-40).overflow, **simulate).verdict == "bug"
 
 
 def test_range_seen():
