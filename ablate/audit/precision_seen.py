@@ -3,7 +3,7 @@
 Autocast computes in bfloat16 inside a float32 model, and a program can round mantissas itself (as TF32 does in
 hardware, where no tensor shows it). A tensor counts as shortened if it was computed from parameters, so is neither
 data nor a mask, and none of at least ``DISTINCT`` different mantissas in it has more than ``SHORT`` significant bits;
-of 64 float32 numbers that were not shortened, all are as short with probability 2**-640.
+of 24 numbers that were not shortened, all are as short with probability 2**-240.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ablate.audit.nearby import here, source
 from ablate.audit.operation import tensors
 from ablate.audit.roundoff import name_of, unit_roundoff
 
-DISTINCT = 64
+DISTINCT = 24
 SHORT = 14
 LOOKED_AT = 4096
 """Elements of a tensor, evenly spaced."""
 
 TENSORS = 400
-"""Float32 tensors whose bits are counted, the first of a step; types are looked at for all."""
+"""Float32 and float64 tensors whose bits are counted, the first of a step; types are looked at for all."""
 
 
 class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -57,9 +57,10 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _look(self, t: Tensor) -> None:
         roundoff = unit_roundoff(t.dtype)
         name = name_of(roundoff)
-        if t.dtype is torch.float32 and self._counted < TENSORS:
+        if t.dtype in (torch.float32, torch.float64) and self._counted < TENSORS:
             self._counted += 1
-            short = shortened(t)
+            narrow = t.detach().float()
+            short = shortened(narrow) if t.dtype is torch.float32 or torch.equal(narrow.double(), t) else 0.0
             if short:
                 roundoff, name = short, f"tf32-like ({round(-math.log2(short))} bits)"
         if roundoff > self.roundoff:

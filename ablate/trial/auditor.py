@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +137,7 @@ class Auditor:
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
         own = self._own_code(at, seen) if first else None
-        if not self._looked_at_precision and local.exceeds(self._roundoff):
+        if not self._looked_at_precision and local.exceeds(self._roundoff, own):
             self._look_at_precision(at, seen)
         distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own, self._code_roundoff)]
         if first:
@@ -163,15 +164,20 @@ class Auditor:
         return result
 
     def _look_at_precision(self, at: Snapshot, seen: Seen) -> None:
-        """Find the coarsest arithmetic in the arm's step: code may cast below the precision that the arm declares."""
+        """Find the coarsest arithmetic in the arm's step, and in its own code in float64.
+
+        Code may cast below the precision that the arm declares, and does so in float64 too unless it is autocast.
+        """
         self._looked_at_precision = True
-        looking = PrecisionSeen()
-        again = self._rerun(self._session.spec.settings, {}, self._dtype, reference=False)
-        again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: looking)
-        if looking.roundoff > self._roundoff:
-            self._roundoff, self._coarsest_in = looking.roundoff, f"{looking.name} at {looking.where}"
-            if looking.name.startswith("tf32-like"):  # made by the user's code, which does so in float64 too
-                self._code_roundoff = looking.roundoff
+        spec, looking = self._session.spec, {}
+        for dtype in dict.fromkeys((self._dtype, torch.float64)):
+            again = self._rerun(spec.settings, {}, dtype, reference=False)
+            looking[dtype] = PrecisionSeen()
+            again.step(at, ArmsOwn(again.stepper, seen), inside=partial(_itself, looking[dtype]))
+        found = looking[self._dtype]
+        if found.roundoff > self._roundoff:
+            self._roundoff, self._coarsest_in = found.roundoff, f"{found.name} at {found.where}"
+        self._code_roundoff = max(FLOAT32, looking[torch.float64].roundoff)
 
     def _free(self, at: Snapshot, seen: Seen) -> None:
         """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""
@@ -209,6 +215,10 @@ class Auditor:
         for row in rows:
             known = {name: value for name, value in row.items() if value is not None}
             self._session.recorder.audit(batch_index=batch_index, **known)
+
+
+def _itself(made: PrecisionSeen) -> PrecisionSeen:
+    return made
 
 
 def _drawn(one: Distance) -> Distance:

@@ -85,9 +85,13 @@ class LocalAudit:
         """What the arm's step gave."""
         return dict(values(self._arm))
 
-    def exceeds(self, roundoff: float) -> bool:
-        """Say whether any value is farther off than the plain bound allows, before rounding is simulated."""
-        return any(not one.within_bound for one in self._judged(roundoff, {}, None))
+    def exceeds(self, roundoff: float, own: Seen | None) -> bool:
+        """Say whether any value, or one of the arm's own code in float64, is farther off than the plain bound allows.
+
+        Rounding is not simulated for it.
+        """
+        judged = self._judged(roundoff, dict(values(own)) if own is not None else {}, None)
+        return any(not one.within_bound or not (one.own_error or 0.0) <= (one.own_bound or 0.0) for one in judged)
 
     def distances(self, roundoff: float, own: Seen | None, code_roundoff: float = FLOAT32) -> list[Distance]:
         """Judge every value of the batch.

@@ -3,10 +3,14 @@
 A loss that stops a gradient on purpose (``detach``, a target network, a straight-through estimator) has a gradient that
 is not its slope. So before a fault is reported the gradient is made again with ``detach`` and ``.data`` passing it on:
 if that one is the slope, the loss stops it there, by intent or not, and that is what is said.
+
+A loss that casts to a coarse type, or cuts mantissas, does so in float64 too: it moves in steps, and is flat between
+them, so its slope says nothing about its gradient.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +18,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ablate.audit.nearby import here, source
+from ablate.audit.precision_seen import PrecisionSeen
+from ablate.audit.roundoff import FLOAT32
 from ablate.audit.slope import SlopeResult, slope_check
 from ablate.trial import checkpoint
 from ablate.trial.protocol import Batch, Player
@@ -52,6 +58,8 @@ class SlopeAudit(Observer):
             if again.verdict == "clean" and passed.sources:
                 self.results[player.name] = again
                 self.stopped[player.name] = tuple(dict.fromkeys(passed.sources))
+            elif coarse := self._coarse(player):
+                self.results[player.name] = replace(result, verdict="unjudged", bugs=(), detail=coarse)
         self._put(buffers)
         checkpoint.restore_generators(after)
 
@@ -85,6 +93,18 @@ class SlopeAudit(Observer):
             loss = self._evaluate(player)
         found = torch.autograd.grad(loss, list(player.parameters.values()), allow_unused=True)
         return dict(zip(player.parameters, found, strict=True))
+
+    def _coarse(self, player: Player) -> str:
+        """Say where the loss rounds to less than float32 although it is computed in float64; empty if nowhere."""
+        looking = PrecisionSeen()
+        with torch.enable_grad(), looking:
+            self._evaluate(player)
+        if looking.roundoff <= FLOAT32:
+            return ""
+        return (
+            f"the loss rounds to {looking.name} even in float64 (at {looking.where or 'an unknown line'}), so it moves "
+            "in steps: it has no slope to hold its gradient against"
+        )
 
     def _remember(self) -> None:
         self._generators = checkpoint.global_generators()
