@@ -15,6 +15,7 @@ from analysis.guard_findings import Coverage
 from analysis.headline import WORST_FIRST, Cause, Evidence, Headline, cause, headline, unknown
 from analysis.one_ulp import BeyondOneUlp
 from analysis.pairing import Pair, Pairing, Sides
+from analysis.parameter_distance import ParametersApart
 from analysis.reference_agreement import Disagreement
 from analysis.sentence import Findings, sentence
 from analysis.size import Effect, Size, size
@@ -81,6 +82,7 @@ class ContrastReport:
         guard: what the saved-tensor guard saw on the reference's and on the other side.
         audit: how far the reference's and the other side are from float64.
         disagreement: a value whose float64 references differ between two arms; None if there is none.
+        parameters: how far the sides' parameters are apart; None if they were not sketched.
         beyond_one_ulp: gap minus the one-ulp control's; None without such a control.
         verdict: cause, size, headline.
     """
@@ -98,6 +100,7 @@ class ContrastReport:
     guard: tuple[Coverage, Coverage]
     audit: tuple[Audited, Audited]
     disagreement: Disagreement | None
+    parameters: ParametersApart | None
     beyond_one_ulp: BeyondOneUlp | None
     verdict: Verdict
 
@@ -111,6 +114,7 @@ def report(
     divergence: Divergence,
     streams: Streams,
     watched: AuditEvidence,
+    parameters: ParametersApart | None,
     beyond: BeyondOneUlp | None,
     margin: Margin | None,
 ) -> ContrastReport:
@@ -126,6 +130,7 @@ def report(
         streams: whether weights, data, order and draws agree. A difference confounds a contrast of arms; a factor's
             level may change the model or the data by design, which is the treatment and no confounding.
         watched: what guard and audit saw on either side. Draws that went otherwise confound only what differs.
+        parameters: how far its sides' parameters are apart; evidence for the reader, part of no verdict.
         beyond: comparison with a one-ulp control.
         margin: equivalence margin.
 
@@ -178,6 +183,7 @@ def report(
         guard=watched.guard,
         audit=watched.audit,
         disagreement=watched.disagreement,
+        parameters=parameters,
         beyond_one_ulp=beyond,
         verdict=Verdict(
             cause=why,

@@ -8,6 +8,7 @@ from analysis.contrast import ContrastReport
 from analysis.digits import percent, plural
 from analysis.guard_findings import Coverage
 from analysis.one_ulp_words import one_ulp_words
+from analysis.parameter_words import parameter_words
 
 MEND = "the line named saved the tensor, the write is elsewhere: look for code that reuses its memory, or save a copy"
 
@@ -20,6 +21,8 @@ def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
         lines.append(("to mend", MEND))
     lines += _audit(contrast)
     lines.append(("losses", _losses(contrast)))
+    if contrast.parameters is not None:
+        lines.append(("parameters", parameter_words(contrast.parameters)))
     beyond = contrast.beyond_one_ulp
     if beyond is not None:
         lines.append(("one ulp", f"{one_ulp_words(beyond, contrast.effect.gap)} ({beyond.control})"))

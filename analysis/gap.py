@@ -24,6 +24,8 @@ from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
+from analysis.parameter_distance import pair_distances
+from analysis.parameter_distance import summarise as summarise_parameters
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
 from analysis.run_line import run_line
 from analysis.size import effect
@@ -95,6 +97,7 @@ def _contrasts(
     for index, p in zip(family, best, strict=True):
         smallest[index] = None if smallest[index] is None else p
     controls = _one_ulp_controls(paired, run.grid)
+    apart = [summarise_parameters(*found) for found in pair_distances(run, [one.pairing.matches for one in paired])]
     return tuple(
         report(
             one,
@@ -105,6 +108,7 @@ def _contrasts(
             divergences[i],
             streams[i],
             audit_evidence(one.sides, one.pairing.matches, run.grid, audits),
+            apart[i],
             beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
             margin,
         )
