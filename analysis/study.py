@@ -15,6 +15,7 @@ from analysis.figures.divergence_growth import draw_divergence_growth
 from analysis.figures.loss_curves import draw_loss_curves
 from analysis.figures.outcome_figure import draw_outcomes
 from analysis.figures.paired_gaps import draw_paired_gaps
+from analysis.figures.parameter_growth import draw_parameter_growth
 from analysis.gap import gap
 from analysis.gap_points import gap_points
 from analysis.gap_report import GapReport
@@ -23,6 +24,7 @@ from analysis.growth_curves import growth_curves
 from analysis.html_tables import Html, bullets, pairs, table
 from analysis.loss_bands import loss_bands
 from analysis.outcome_points import machine_words, outcome_groups
+from analysis.parameter_growth import parameter_growth
 from analysis.pictures import Pictures, find_pictures
 from analysis.population import population
 from analysis.run_data import read_outcomes, read_trials
@@ -81,6 +83,10 @@ class Study:
     def divergence_growth(self) -> Captioned:
         """Draw how far matched losses part."""
         return draw_divergence_growth(growth_curves(self.run), self._population)
+
+    def parameter_growth(self) -> Captioned:
+        """Draw how far the parameters of matched trials part."""
+        return draw_parameter_growth(parameter_growth(self.run), self._population)
 
     def pictures(self) -> Pictures:
         """Show what the arms produced on identical inputs; nothing if the run kept no artifacts."""
