@@ -52,7 +52,7 @@ class ArmsOwn(Observer):
 
 @dataclass(frozen=True)
 class Value:
-    """One number or tensor of a batch, by what it is: ``loss``, ``gradient`` or ``update``, and whose."""
+    """One number or tensor of a batch, by what it is: ``loss``, ``gradient``, ``update`` or ``state``, and whose."""
 
     quantity: str
     name: str
@@ -166,7 +166,10 @@ def _of(simulate: Simulate, value: Value) -> Callable[[float], list[Tensor]]:
 
 
 def values(seen: Seen) -> Iterator[tuple[Value, Tensor]]:
-    """Yield everything that is compared, players' losses first; a gradient that is not there counts as 0."""
+    """Yield everything that is compared: losses, gradients, updates, and the buffers after each player's step.
+
+    A gradient that is not there counts as 0.
+    """
     for player, one in seen.players.items():
         yield Value("loss", player), one.loss.detach().cpu()
     for player, name, label in _labels(seen):
@@ -177,12 +180,23 @@ def values(seen: Seen) -> Iterator[tuple[Value, Tensor]]:
             torch.zeros_like(one.weights[name]) if gradient is None else _dense(gradient).cpu(),
         )
         yield Value("update", label), one.update[name]
+    for player, one in seen.players.items():
+        for name in one.buffers:
+            yield Value("state", _label(seen, player, name)), _number(one.after[name]).cpu()
 
 
 def _labels(seen: Seen) -> Iterator[tuple[str, str, str]]:
     for player, one in seen.players.items():
         for name in one.weights:
-            yield player, name, name if len(seen.players) == 1 else f"{player}.{name}"
+            yield player, name, _label(seen, player, name)
+
+
+def _label(seen: Seen, player: str, name: str) -> str:
+    return name if len(seen.players) == 1 else f"{player}.{name}"
+
+
+def _number(t: Tensor) -> Tensor:
+    return t if t.is_floating_point() or t.is_complex() else t.double()
 
 
 def _dense(t: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ class PlayerSeen:
         weights: the player's parameters when the optimiser was called.
         update: how far the step and ``after_step`` moved each, in float64.
         after: parameters and buffers of the whole model after the step.
+        buffers: names of the buffers in it.
     """
 
     loss: Tensor
@@ -34,6 +35,7 @@ class PlayerSeen:
     weights: dict[str, Tensor] = field(default_factory=dict)
     update: dict[str, Tensor] = field(default_factory=dict)
     after: dict[str, Tensor] = field(default_factory=dict)
+    buffers: tuple[str, ...] = ()
 
 
 class Seen(Observer):
@@ -66,6 +68,7 @@ class Seen(Observer):
         """Copy the state after the step."""
         seen = self.players[player.name]
         seen.after = {name: tensor.detach().clone() for name, tensor in state(self._model).items()}
+        seen.buffers = tuple(name for name, _ in self._model.named_buffers() if name in seen.after)
         seen.update = {
             name: parameter.detach().cpu().double() - seen.weights[name].cpu().double()
             for name, parameter in player.parameters.items()
