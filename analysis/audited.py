@@ -161,7 +161,7 @@ def _counted(rows: Sequence[AuditRow]) -> str:
 def thing(row: AuditRow, several_losses: bool = False) -> str:
     """Return what a row is about: ``the gradient of conv1.weight``."""
     if row.check == "slope":
-        return f"the slope along {row.name}" if row.name else "the slope"
+        return "the slope of the loss"
     if row.check == "free":
         return f"the loss of batch {row.batch_index} of a free run"
     if row.quantity == "loss" and not several_losses:

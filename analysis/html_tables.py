@@ -43,6 +43,16 @@ def pairs(rows: list[tuple[str, str]]) -> Html:
     return Html(f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(words)}</dd>' for name, words in rows)}</dl>")
 
 
+def heading(words: str) -> Html:
+    """Return a heading inside a section."""
+    return Html(f"<h3>{escape(words)}</h3>")
+
+
+def paragraph(words: str) -> Html:
+    """Return a paragraph."""
+    return Html(f"<p>{escape(words)}</p>")
+
+
 def _cell(tag: str, text: str, left: bool, more: str = "") -> str:
     side = "left" if left else "right"
     return f'<{tag}{more} style="text-align: {side}">{"<br>".join(map(escape, text.splitlines()))}</{tag}>'

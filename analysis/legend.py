@@ -15,9 +15,11 @@ SIZES = {
 }
 CAUSES = {
     "CONFOUNDED": "the sides do not start equal",
-    "BUG": "a tensor that backward needs was overwritten",
+    "BUG": "a tensor that backward needs was overwritten, or a value is farther from float64 than rounding explains",
+    "REDUCED PRECISION": "rounding explains every audited difference, in a precision below the other's or float32",
+    "ROUNDING": "rounding explains every audited difference",
     "UNKNOWN": "not determined",
-    "declared": "the perturbation that the grid asks for",
+    "declared": "what the grid itself changes: a perturbation, noise, a factor's level",
 }
 
 
@@ -54,6 +56,10 @@ def legend(report: GapReport) -> list[tuple[str, str]]:
         lines.append(("permute-rows", "the same samples of every batch in another order, so sums round differently"))
     if any(side.batches for contrast in report.contrasts for side in contrast.guard):
         lines.append(("watched", "tensors saved for backward are hashed when saved and when used, on some batches"))
+    if any(side.batches for contrast in report.contrasts for side in contrast.audit):
+        lines.append(
+            ("float64", "the first batches stepped once more in float64; distances are shares of that result's norm")
+        )
     lines.append(("size", _known(SIZES, {row[3] for row in verdicts})))
     lines.append(("cause", _known(CAUSES, {row[2] for row in verdicts})))
     return [line for line in lines if line[1]]

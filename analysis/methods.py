@@ -20,7 +20,12 @@ def methods(grid: GridSpec, report: GapReport, seed: int = 0) -> list[str]:
         report: its analysis.
         seed: seed of the analysis's resampling.
     """
-    return [_design(grid, report), _pairing(report), _statistics(grid, report, seed), _watched(grid, report)]
+    return [
+        _design(grid, report),
+        _pairing(report),
+        _statistics(grid, report, seed),
+        f"{_watched(grid, report)} {_audited(report)}",
+    ]
 
 
 def _design(grid: GridSpec, report: GapReport) -> str:
@@ -67,12 +72,27 @@ def _statistics(grid: GridSpec, report: GapReport, seed: int) -> str:
 def _watched(grid: GridSpec, report: GapReport) -> str:
     checks = sum(side.tensors for contrast in report.contrasts for side in contrast.guard)
     if not checks:
-        return "No saved tensor was watched, and gradients were not compared with a reference."
+        return "No saved tensor was watched."
     first = f"the first {plural(grid.guard.first, 'batch')}" if grid.guard.first else ""
     every = f"every {grid.guard.every}th" if grid.guard.every else ""
     return (
         f"On {' and '.join(filter(None, (first, every)))} of a trial, every tensor that autograd saved in the forward "
         f"pass was hashed, and hashed again when the backward pass used it ({checks:,} checks on the contrasts' sides)."
+    )
+
+
+def _audited(report: GapReport) -> str:
+    sides = [side for contrast in report.contrasts for side in contrast.audit]
+    batches = sorted({batch for side in sides for batch in side.batches})
+    if not batches:
+        return "Gradients were not compared with a reference."
+    listed = " and ".join(filter(None, [", ".join(map(str, batches[:-1])), str(batches[-1])]))
+    which = f"Batches {listed} were" if len(batches) > 1 else f"Batch {listed} was"
+    return (
+        f"{which} stepped once more in float64 from the trial's own state; the Euclidean distances of loss, gradients "
+        "and updates were held against a bound from unit roundoff and length of the longest sum, and beyond it against "
+        "simulated rounding of every operation. In one block the gradient was compared with the slope of the loss by "
+        "central differences."
     )
 
 

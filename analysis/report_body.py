@@ -8,7 +8,7 @@ from typing import Any
 from markdown_it import MarkdownIt
 
 NOT_ON_THE_PAGE = "notebook-only"
-"""Tag of cells whose output the page shows elsewhere."""
+"""Tag of cells that the page shows elsewhere: calls by their output, prose as it is."""
 
 
 def body(notebook: Any) -> str:
@@ -21,9 +21,11 @@ def body(notebook: Any) -> str:
     markdown = MarkdownIt("commonmark", {"html": False})
     pieces = []
     for cell in notebook.cells:
+        if NOT_ON_THE_PAGE in cell.metadata.get("tags", ()):
+            continue
         if cell.cell_type == "markdown":
             pieces.append(markdown.render(cell.source))
-        elif cell.cell_type == "code" and NOT_ON_THE_PAGE not in cell.metadata.get("tags", ()):
+        elif cell.cell_type == "code":
             pieces += [_shown(output) for output in cell.outputs]
     return "\n".join(piece for piece in pieces if piece)
 

@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ablate.record.reader import Run
+from analysis.control_points import side_by_side
 from analysis.controls import all_contrasts
 from analysis.digits import plural
+from analysis.error_points import error_points
 from analysis.evidence_lines import evidence_lines
+from analysis.figures.beside_controls import draw_beside_controls
 from analysis.figures.captioned import Captioned
+from analysis.figures.distance_to_float64 import draw_distances
 from analysis.figures.divergence_growth import draw_divergence_growth
 from analysis.figures.loss_curves import draw_loss_curves
 from analysis.figures.outcome_figure import draw_outcomes
@@ -21,13 +25,18 @@ from analysis.gap_points import gap_points
 from analysis.gap_report import GapReport
 from analysis.gap_rows import arm_rows, gap_rows, verdict_rows
 from analysis.growth_curves import growth_curves
-from analysis.html_tables import Html, bullets, pairs, table
+from analysis.html_tables import Html, bullets, heading, pairs, paragraph, table
 from analysis.loss_bands import loss_bands
+from analysis.opening import badness
 from analysis.outcome_points import machine_words, outcome_groups
 from analysis.parameter_growth import parameter_growth
 from analysis.pictures import Pictures, find_pictures
 from analysis.population import population
-from analysis.run_data import read_outcomes, read_trials
+from analysis.run_data import read_audits, read_outcomes, read_trials
+from analysis.verdict import VerdictReport, judge
+
+MOST_ARMS = 4
+"""Arms whose distances a figure can show beside each other."""
 
 
 class Study:
@@ -88,6 +97,31 @@ class Study:
         """Draw how far the parameters of matched trials part."""
         return draw_parameter_growth(parameter_growth(self.run), self._population)
 
+    def distances(self) -> Captioned:
+        """Draw how far each gradient and update is from float64."""
+        arms = self._arms_to_show()
+        rows = [row for row in read_audits(self.run) if row.arm in arms]
+        trials = len({row.trial_id for row in rows if row.check == "distance"})
+        return draw_distances(error_points(rows, arms), arms, trials, self._population)
+
+    def beside_controls(self) -> Captioned:
+        """Draw the outcomes of every contrast's arms beside those of their controls."""
+        trials, recorded = self._trials
+        found = side_by_side(self.run.grid, trials, read_outcomes(self.run, trials, recorded))
+        return draw_beside_controls(found, self.report.outcome, self._population)
+
+    def all_evidence(self) -> Html:
+        """Show what each verdict rests on, and what would change it."""
+        parts = []
+        for one in self._verdicts.contrasts:
+            rows = [*one.evidence, *(("would change it", words) for words in one.would_change)]
+            parts.append(f"{heading(one.label).text}{pairs(rows).text}")
+        return Html("".join(parts))
+
+    def appendix(self) -> Html:
+        """Show a paragraph on each contrast for a paper's appendix."""
+        return Html("".join(paragraph(one.appendix).text for one in self._verdicts.contrasts))
+
     def pictures(self) -> Pictures:
         """Show what the arms produced on identical inputs; nothing if the run kept no artifacts."""
         return find_pictures(self.run)
@@ -123,6 +157,17 @@ class Study:
     @cached_property
     def _trials(self) -> Any:
         return read_trials(self.run)
+
+    @cached_property
+    def _verdicts(self) -> VerdictReport:
+        return judge(self.run, self.report, self.run.grid.margin)
+
+    def _arms_to_show(self) -> list[str]:
+        """Return at most ``MOST_ARMS`` arms: those of the worst contrasts of arms first."""
+        named = {contrast.label: contrast.arms for contrast in all_contrasts(self.run.grid)}
+        ordered = sorted(self.report.contrasts, key=lambda one: (one.control is not None, badness(one)))
+        arms = [arm for contrast in ordered for arm in named[contrast.label] or ()]
+        return list(dict.fromkeys([*arms, *self.run.grid.arms]))[:MOST_ARMS]
 
     @cached_property
     def _population(self) -> str:

@@ -14,6 +14,7 @@ from analysis.contrast import ContrastReport
 from analysis.controls import Control
 from analysis.evidence_lines import evidence_lines
 from analysis.gap import gap
+from analysis.gap_report import GapReport
 from analysis.gap_rows import cause_word
 from analysis.headline import Cause, Headline
 from analysis.opening import badness, opening
@@ -104,11 +105,20 @@ def verdict(run: Run, seed: int = 0, margin: Margin | None = None) -> VerdictRep
     Raises:
         BadInput: the outcome that the grid asks for was not recorded.
     """
-    report = gap(run, seed, margin)
+    return judge(run, gap(run, seed, margin), margin or run.grid.margin)
+
+
+def judge(run: Run, report: GapReport, within: Margin | None) -> VerdictReport:
+    """Return the verdicts of a run whose gaps are known.
+
+    Args:
+        run: the store.
+        report: its analysis.
+        within: the equivalence margin.
+    """
     recorded = run.trials()
 
     def judged(contrast: ContrastReport) -> ContrastVerdict:
-        within = margin or run.grid.margin
         return ContrastVerdict(
             label=contrast.label,
             control=contrast.control,

@@ -25,8 +25,11 @@ WORDS: dict[str, str] = {
     "margin": "the largest gap that would not matter, fixed before the launch.",
     "control": "an arm that repeats another: exactly (A/A: it must come out equal in every bit), or with initial "
     "weights moved by one ulp, the smallest step between two floating-point numbers (what rounding alone does).",
-    "cause": "why the losses differ, from what was watched: CONFOUNDED, BUG, REDUCED PRECISION, ROUNDING, BITWISE "
-    "EQUAL; UNKNOWN if that was not looked at.",
+    "audit": "the first batches of a trial stepped once more in float64 from its own state: its loss, gradients and "
+    "updates may be as far from that as rounding explains, and no farther.",
+    "cause": "why the losses differ: CONFOUNDED (the sides did not start equal), BUG (a fault was seen), REDUCED "
+    "PRECISION or ROUNDING (the audit found all within what rounding explains), BITWISE EQUAL, UNKNOWN (not looked at, "
+    "or not known well enough).",
     "size": "how large the gap is: DIFFERENT (Holm-adjusted p below 0.05), EQUIVALENT (within the margin, by two "
     "one-sided tests), both at once (DIFFERENT BUT NEGLIGIBLE), or UNDECIDED.",
 }

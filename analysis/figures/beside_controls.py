@@ -1,0 +1,83 @@
+"""Draws outcomes of a contrast's arms and of their controls side by side, each block a line."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from analysis.control_points import SideBySide
+from analysis.figures.captioned import Captioned
+from analysis.figures.style import n_words, new_figure, style
+
+MOST_PANELS = 6
+LONGEST_NAME = 20
+"""Characters of a column's name before it is folded at a hyphen."""
+
+CONTROL = (0.45, 0.45, 0.45)
+
+
+def draw_beside_controls(contrasts: Sequence[SideBySide], outcome: str, population: str) -> Captioned:
+    """Draw the contrasts, a row for each.
+
+    Args:
+        contrasts: outcomes by block and arm.
+        outcome: the outcome in words, the axis's label.
+        population: which seeds, machines and data they speak of.
+
+    Returns:
+        Captioned: columns are the reference, the other arm and the controls; contrasts beyond ``MOST_PANELS`` are named
+        in the caption.
+    """
+    shown = contrasts[:MOST_PANELS]
+    with style():
+        figure = new_figure(0.6 + 2.7 * max(len(shown), 1))
+        axes = figure.subplots(max(len(shown), 1), 1, squeeze=False)
+        for axis, one in zip(axes.flat, shown, strict=False):
+            _draw(axis, one)
+        figure.supylabel(outcome, fontsize="medium")
+    return Captioned(figure, "Outcomes of arms and controls, side by side", _caption(contrasts, len(shown), population))
+
+
+def _draw(axis: Axes, one: SideBySide) -> None:
+    palette = sns.color_palette("colorblind", 2)
+    values = np.array([[np.nan if value is None else value for value in line] for line in one.lines])
+    for line in values:
+        known = np.flatnonzero(np.isfinite(line))
+        axis.plot(known, line[known], color="0.75", lw=0.9, zorder=1)
+    for at, (_, control) in enumerate(one.columns):
+        known = values[:, at][np.isfinite(values[:, at])]
+        colour = CONTROL if control else palette[at]
+        sns.scatterplot(x=[at] * len(known), y=known, color=colour, alpha=0.7, s=34, ax=axis, zorder=3)
+        if len(known) == len(values):  # over fewer blocks a mean is not comparable
+            axis.plot([at - 0.16, at + 0.16], [known.mean()] * 2, color="black", lw=2.2, zorder=4)
+    counts = np.isfinite(values).sum(axis=0)
+    axis.set_xticks(range(len(one.columns)), [_head(*column, n) for column, n in zip(one.columns, counts, strict=True)])
+    axis.set_xlim(-0.5, len(one.columns) - 0.5)
+    axis.set_title(one.label, fontsize="medium")
+    axis.set(xlabel="", ylabel="")
+    axis.grid(axis="x", visible=False)
+    axis.yaxis.set_major_locator(MaxNLocator(5))
+
+
+def _head(name: str, control: str, n: int) -> str:
+    folded = textwrap.fill(name, LONGEST_NAME)
+    return f"{folded}\n({f'{control} control, ' if control else ''}n = {n})"
+
+
+def _caption(contrasts: Sequence[SideBySide], shown: int, population: str) -> str:
+    if not contrasts:
+        return "No contrast of arms has an outcome yet."
+    blocks = n_words([len(one.lines) for one in contrasts[:shown]], "line")
+    parts = [
+        f"A dot is one trial; a line joins the trials of one block ({blocks}); bar: mean, where no block lacks. An A/A "
+        "control repeats an arm, so its dots lie level with that arm's; a one-ulp control shows what rounding alone "
+        "does to each block."
+    ]
+    if len(contrasts) > shown:
+        parts.append(f"Not drawn: {'; '.join(one.label for one in contrasts[shown:])}.")
+    return " ".join([*parts, population])
