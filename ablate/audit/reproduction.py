@@ -38,10 +38,10 @@ def run(x, dtype):
 def floating(result):
     some = result if isinstance(result, (tuple, list)) else [result]
     return [t.double().cpu() for t in some if isinstance(t, torch.Tensor) and t.is_floating_point()]
-def copied(device, dtype):
-    return {{k: t.to(device, dtype if t.is_floating_point() else t.dtype, copy=True) for k, t in x.items()}}
-here = floating(run(copied({device!r}, {dtype}), {dtype}))
-double = floating(run(copied("cpu", torch.float64), torch.float64))
+def wide(t):
+    return torch.float64 if t.is_floating_point() else t.dtype
+here = floating(run({{k: t.to({device!r}, copy=True) for k, t in x.items()}}, {dtype}))
+double = floating(run({{k: t.to("cpu", wide(t), copy=True) for k, t in x.items()}}, torch.float64))
 worst = 0.0
 for k, (a, b) in enumerate(zip(here, double)):
     error = float((a - b).norm() / b.norm()) if b.norm() > 0 else float((a - b).norm())
