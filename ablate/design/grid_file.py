@@ -12,6 +12,9 @@ from ablate.design.yaml_source import Loc
 MOST_BLOCKS = 10_000
 """More than any study trains; a slip of the keyboard must not fill the memory."""
 
+LARGEST = 2**63 - 1
+"""The store keeps seeds and batches in 64 bits."""
+
 FACTOR_NAME = r"[a-z][a-z0-9_]*"
 FACTOR_KEYWORDS = ("zip", "union", "exclude")
 """Keys among the factors that are none: they say how factors go together."""
@@ -24,9 +27,9 @@ Percent = Annotated[str, StringConstraints(pattern=r"\A(\d+(\.\d*)?|\.\d+) ?%\z"
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
-FromOne = Annotated[int, Field(ge=1)]
+FromOne = Annotated[int, Field(ge=1, le=LARGEST)]
 BlockCount = Annotated[int, Field(ge=1, le=MOST_BLOCKS)]
-FromZero = Annotated[int, Field(ge=0)]
+FromZero = Annotated[int, Field(ge=0, le=LARGEST)]
 Pair = Annotated[list[Any], Field(min_length=2, max_length=2)]
 
 
@@ -167,8 +170,8 @@ ALLOWED: dict[Loc, str] = {
     ("arms", _ANY, "perturb"): "one-ulp or permute-rows",
     ("arms", _ANY, "blocks"): "a whole number from 1: how many of the study's first blocks",
     ("blocks",): "a number of blocks from 1 to 10000, or a list of distinct whole numbers from 0",
-    ("blocks", _ANY): "a whole number from 0",
-    ("batches",): "a whole number from 1",
+    ("blocks", _ANY): f"a whole number from 0 to {LARGEST}",
+    ("batches",): f"a whole number from 1 to {LARGEST}",
     ("outcome",): "a mapping: {metric: NAME, last: N} or {evaluate: NAME}",
     ("outcome", "metric"): _NAME,
     ("outcome", "last"): "a whole number from 1: how many of the last batches are averaged",

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,12 +23,14 @@ class Preparation:
     def __init__(self, specs: Sequence[TrialSpec], initial: Path, search: tuple[str, ...]) -> None:
         distinct = {json.dumps([spec.settings, spec.block], sort_keys=True): spec for spec in specs}
         self._trainable = specs[0].trainable
+        # not a pipe: nobody reads it meanwhile, and a full one would stop the process
+        self._printed = tempfile.TemporaryFile(mode="w+", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, "-m", "ablate.trial.prepare"],
             env=process_environment(REFERENCE, os.environ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self._printed,
             text=True,
         )
         request = Request(specs=tuple(distinct.values()), initial=str(initial), search=search)
@@ -47,10 +50,7 @@ class Preparation:
             AblateError: the process died.
         """
         assert self._process.stdout is not None
-        assert self._process.stderr is not None
         for line in self._process.stdout:
-            if not line.startswith("{"):
-                continue  # the trainable printed something
             message = json.loads(line)
             if "done" in message:
                 progress(message["done"], message["of"])
@@ -70,7 +70,8 @@ class Preparation:
                     )
                 )
         code = self._process.wait()
-        said = "\n      ".join(self._process.stderr.read().splitlines()[-8:])
+        self._printed.seek(0)
+        said = "\n      ".join(self._printed.read().splitlines()[-8:])
         raise AblateError(Problem("preparation", f"its process ended with code {code}\n      {said}"))
 
     def cancel(self) -> None:
@@ -78,6 +79,6 @@ class Preparation:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream in (self._process.stdout, self._printed):
             if stream is not None:
                 stream.close()

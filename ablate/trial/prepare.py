@@ -1,15 +1,18 @@
 """Before any trial: import the trainable, check and cache its data, make every block's initial weights.
 
-``python -m ablate.trial.prepare`` reads one JSON request from standard input and prints JSON lines. It runs as a
-process of its own, at one thread and with the plainest instruction set (``REFERENCE``), so that initial weights are
-the same bytes whichever machine and arm the study has.
+``python -m ablate.trial.prepare`` reads one JSON request from standard input and answers with JSON lines on what was
+its standard output; what the trainable prints goes to standard error. It runs as a process of its own, at one thread
+and with the plainest instruction set (``REFERENCE``), so that initial weights are the same bytes whichever machine and
+arm the study has.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -90,8 +93,8 @@ class CapturingContext:
     batch = artifact = data
 
 
-def prepare(request: Request) -> Prepared:
-    """Prepare in this process; prints progress as JSON lines."""
+def prepare(request: Request, tell: Callable[[dict[str, Any]], None]) -> Prepared:
+    """Prepare in this process; ``tell`` hears of progress."""
     import torch
 
     from ablate.trial import numerics, weights
@@ -121,23 +124,28 @@ def prepare(request: Request) -> Prepared:
             except _Captured as captured:
                 model = captured.model
         made[key] = None if model is None else weights.store(model, Path(request.initial))
-        print(json.dumps({"done": done + 1, "of": len(request.specs)}), flush=True)
+        tell({"done": done + 1, "of": len(request.specs)})
     return Prepared(weights=made, data=data, source_hash=code, torch=torch.__version__)
 
 
-def main() -> int:
+def main() -> None:
     """Answer one request; an error becomes a JSON line, with the trainable's own traceback if it is the trainable's."""
-    try:
-        prepared = prepare(Request.model_validate_json(sys.stdin.read()))
-    except AblateError as error:
-        problems = [asdict(problem) for problem in error.problems]
-        print(json.dumps({"error": problems, "exit_code": error.exit_code}), flush=True)
-    except BaseException as error:
-        print(json.dumps({"trace": last_lines(error)}), flush=True)
-    else:
-        print(json.dumps({"prepared": prepared.model_dump()}), flush=True)
-    return 0
+    with os.fdopen(os.dup(1), "w") as answer:
+        os.dup2(2, 1)  # nothing that the trainable prints can be taken for an answer
+
+        def tell(message: dict[str, Any]) -> None:
+            print(json.dumps(message), file=answer, flush=True)
+
+        try:
+            prepared = prepare(Request.model_validate_json(sys.stdin.read()), tell)
+        except AblateError as error:
+            tell({"error": [asdict(problem) for problem in error.problems], "exit_code": error.exit_code})
+        except BaseException as error:
+            tell({"trace": last_lines(error)})
+        else:
+            tell({"prepared": prepared.model_dump()})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
+    os._exit(0)  # a thread that the trainable left running would be waited for

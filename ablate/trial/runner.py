@@ -49,7 +49,7 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 session.late_findings()
             except StoreError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 traceback.print_exc()
                 at = f"batch {session.batch_index}" if session else at
                 end = _failed(task, error, at)
@@ -91,7 +91,7 @@ def _late_columns(task: TrialTask) -> dict[str, object]:
     return {**compile_columns(task.spec.numerics), **cuda.usage_columns()}
 
 
-def _failed(task: TrialTask, error: Exception, at: str, kind: FailureKind = "code") -> TrialEnd:
+def _failed(task: TrialTask, error: BaseException, at: str, kind: FailureKind = "code") -> TrialEnd:
     spec = task.spec
     where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
     out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # torch's own is the GPU's

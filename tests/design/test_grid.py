@@ -188,10 +188,15 @@ def test_one_thing_wrong(complaints, text, message):
         ("question", '" "', 'found " " (text)\n    allowed: text that says what the study asks'),
         ("question", "true", "found true (a boolean)\n    allowed: text that says what the study asks"),
         ("trainable", "a.b", 'found "a.b" (text)\n    allowed: an import path, such as my_package.my_module:Thing'),
-        ("batches", "0", "found 0 (a whole number)\n    allowed: a whole number from 1"),
-        ("batches", "true", "found true (a boolean)\n    allowed: a whole number from 1"),
-        ("batches", '"10"', 'found "10" (text)\n    allowed: a whole number from 1\n    remove the quotes: 10'),
-        ("batches", "1.5", "found 1.5 (a number)\n    allowed: a whole number from 1"),
+        ("batches", "0", "found 0 (a whole number)\n    allowed: a whole number from 1 to 9223372036854775807"),
+        ("batches", f"{2**63}", f"found {2**63} (a whole number)\n    allowed: a whole number from 1 to {2**63 - 1}"),
+        ("batches", "true", "found true (a boolean)\n    allowed: a whole number from 1 to 9223372036854775807"),
+        (
+            "batches",
+            '"10"',
+            'found "10" (text)\n    allowed: a whole number from 1 to 9223372036854775807\n    remove the quotes: 10',
+        ),
+        ("batches", "1.5", "found 1.5 (a number)\n    allowed: a whole number from 1 to 9223372036854775807"),
     ],
 )
 def test_a_required_key_is_wrong(complaints, minimal, key, value, message):
@@ -210,8 +215,12 @@ BLOCKS = "a number of blocks from 1 to 10000, or a list of distinct whole number
         ("99999999999", f"blocks: found 99999999999 (a whole number)\n    allowed: {BLOCKS}"),
         ("[]", f"blocks: found an empty list\n    allowed: {BLOCKS}"),
         ("true", f"blocks: found true (a boolean)\n    allowed: {BLOCKS}"),
-        ("[0, -1]", "blocks[1]: found -1 (a whole number)\n    allowed: a whole number from 0"),
-        ("[0, a]", 'blocks[1]: found "a" (text)\n    allowed: a whole number from 0'),
+        ("[0, -1]", "blocks[1]: found -1 (a whole number)\n    allowed: a whole number from 0 to 9223372036854775807"),
+        ("[0, a]", 'blocks[1]: found "a" (text)\n    allowed: a whole number from 0 to 9223372036854775807'),
+        (
+            f"[0, {2**63}]",
+            f"blocks[1]: found {2**63} (a whole number)\n    allowed: a whole number from 0 to {2**63 - 1}",
+        ),
         ("[0, 1, 0]", "blocks[2]: the block 0 stands there twice"),
     ],
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -43,6 +45,8 @@ class Line:
         if count == self.bad_at:
             if self.how == "raise":
                 raise ValueError("the user's own mistake")
+            if self.how == "exit":
+                sys.exit(0)
             if self.how == "nan":
                 loss = loss * float("nan")
             if self.how == "vector":
@@ -328,3 +332,14 @@ def function_without_a_model(config: dict[str, Any], ctx: Any) -> None:
     """Its parameters are its own affair."""
     for _ in range(ctx.batches):
         ctx.batch(torch.ones(()))
+
+
+class Loud(Line):
+    """Prints what looks like an answer, more than a pipe holds, and half a line; leaves a thread running."""
+
+    def build(self) -> nn.Module:
+        print({"done": 1}, '{"prepared": {}}', sep="\n")
+        print("x" * 200_000, file=sys.stderr)
+        print("half a line", end="", flush=True)
+        threading.Thread(target=time.sleep, args=(1000,)).start()
+        return super().build()

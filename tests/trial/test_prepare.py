@@ -65,3 +65,7 @@ def test_bad_data_keep_their_own_words(tmp_path: Path) -> None:
     assert said["error"] == [
         {"where": "digits.npz", "found": "is missing", "allowed": "", "nearest": "", "advice": "Fetch it."}
     ]
+
+
+def test_nothing_that_a_trainable_prints_or_leaves_running_is_taken_for_an_answer(tmp_path: Path) -> None:
+    assert prepare(tmp_path / "loud", "Loud")["weights"] == prepare(tmp_path / "quiet", "Line")["weights"]

@@ -213,3 +213,10 @@ def test_provenance_is_recorded(tmp_path: Path) -> None:
     assert columns["wall_s"] > 0
     assert columns["peak_memory_bytes"] > 10**7
     assert json.loads(columns["env"]) is not None
+
+
+def test_a_trainable_that_exits_has_failed_at_that_line(tmp_path: Path) -> None:
+    end, rows, columns = run(tmp_path, "Line", settings={"bad_at": 2, "how": "exit"})
+    assert (end.status, end.kind, len(rows), columns["status"]) == ("failed", "code", 2, "failed")
+    assert "batch 2:\nTraceback" in end.error
+    assert "sys.exit(0)\nSystemExit: 0" in end.error
