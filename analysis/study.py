@@ -19,7 +19,7 @@ from analysis.figures.divergence_growth import draw_divergence_growth
 from analysis.figures.loss_curves import draw_loss_curves
 from analysis.figures.outcome_figure import draw_outcomes
 from analysis.figures.paired_gaps import draw_paired_gaps
-from analysis.figures.parameter_growth import draw_parameter_growth
+from analysis.figures.parameter_growth import NO_SKETCHES, draw_parameter_growth
 from analysis.gap import gap
 from analysis.gap_points import gap_points
 from analysis.gap_report import GapReport
@@ -93,9 +93,10 @@ class Study:
         """Draw how far matched losses part."""
         return draw_divergence_growth(growth_curves(self.run), self._population)
 
-    def parameter_growth(self) -> Captioned:
-        """Draw how far the parameters of matched trials part."""
-        return draw_parameter_growth(parameter_growth(self.run), self._population)
+    def parameter_growth(self) -> Captioned | Html:
+        """Draw how far the parameters of matched trials part; say so if none were sketched."""
+        grown = parameter_growth(self.run)
+        return draw_parameter_growth(grown, self._population) if grown else Html(f"<p>{NO_SKETCHES}</p>")
 
     def distances(self) -> Captioned:
         """Draw how far each gradient and update is from float64."""

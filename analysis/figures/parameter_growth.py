@@ -17,7 +17,7 @@ MOST_SHADED = 4
 MOST_MARKED = 40
 """With more sketches than this, a marker at each would hide the line."""
 
-TITLE = "How far the parameters part"
+NO_SKETCHES = "No two matched trials with sketches of their parameters have been recorded yet."
 
 
 def draw_parameter_growth(contrasts: Sequence[ParameterGrowth], population: str) -> Captioned:
@@ -57,7 +57,7 @@ def draw_parameter_growth(contrasts: Sequence[ParameterGrowth], population: str)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_xlabel("batches trained")
         axis.set_ylabel("distance / distance trained (log scale)")
-    return Captioned(figure, TITLE, _caption(contrasts, parted, population))
+    return Captioned(figure, "How far the parameters part", _caption(contrasts, parted, population))
 
 
 def _note(axis: Axes, words: str, height: float) -> None:
@@ -83,4 +83,4 @@ def _caption(contrasts: Sequence[ParameterGrowth], parted: Sequence[ParameterGro
         parts.append(f"Never apart by more than a sketch's rounding: {'; '.join(equal)}.")
     if other := [one.label for one in contrasts if not one.found.pairs]:
         parts.append(f"Of other shapes on the two sides, so without a distance: {'; '.join(other)}.")
-    return " ".join([*parts, population]) if parts else "No two matched trials with sketches have been recorded yet."
+    return " ".join([*parts, population]) if parts else NO_SKETCHES

@@ -14,6 +14,7 @@ from analysis.gap import gap
 from analysis.parameter_distance import compare, curve, summarise
 from analysis.parameter_growth import parameter_growth
 from analysis.sketches import Trail, read_sketches
+from analysis.study import Study
 
 AFTER = (-1, 9, 19, 29, 39, 49, 59)
 """Sketched batches of 60."""
@@ -116,7 +117,9 @@ def test_a_run_without_sketches_has_no_line_and_an_empty_figure(tmp_path):
     run = write_run(tmp_path / "run", grid({"a": arm(), "b": arm(way=2)}), lambda t: Told(block_losses(t.block)))
     assert lines(run) == {"b against a": None}
     assert parameter_growth(run) == ()
-    assert draw_parameter_growth((), "P.").caption == "No two matched trials with sketches have been recorded yet."
+    words = "No two matched trials with sketches of their parameters have been recorded yet."
+    assert Study(run.paths.root).parameter_growth().text == f"<p>{words}</p>"
+    assert draw_parameter_growth((), "P.").caption == words
 
 
 def test_a_reference_that_does_not_move_has_no_relative_distance(tmp_path):
@@ -183,13 +186,14 @@ def test_the_curve_is_median_and_range_over_pairs():
 def test_the_figure_says_how_to_read_it(tmp_path):
     arms = {"plain": arm(), "other": arm(way=2), "same": arm(way=3)}
     run = write_run(tmp_path / "run", grid(arms), tell({"other": growing}))
-    shown = draw_parameter_growth(parameter_growth(run), "POPULATION.")
+    shown = Study(run.paths.root).parameter_growth()
     assert shown.png()[:4] == b"\x89PNG"
     assert shown.caption == (
         "Line: median over pairs of trials of the Euclidean distance between all their parameters, over the distance "
         "that the reference has come from its initial weights by then. Band: smallest to largest pair. Each distance "
         "is estimated from two sketches of 256 numbers, to 4.4% (one standard deviation); below the lower dotted line "
-        "it says nothing. Never apart by more than a sketch's rounding: same against plain. POPULATION."
+        "it says nothing. Never apart by more than a sketch's rounding: same against plain. It speaks of new seeds on "
+        "this one machine and this data, not of other machines."
     )
     (axis,) = shown.figure.axes
     assert axis.get_yscale() == "log"

@@ -60,7 +60,7 @@ def written(run):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {run.paths.report}\n"
-    assert done.stderr == "running 01_gap.ipynb, 21 cells\n"
+    assert done.stderr == "running 01_gap.ipynb, 23 cells\n"
     return run.paths.report.read_text()
 
 
