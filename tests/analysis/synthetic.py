@@ -149,3 +149,39 @@ def write_run(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], Told]) -> 
                 recorder.finish(told.status, evaluate=told.evaluate, **{**same, **told.hashes})
             store.absorb(trial.trial_id, 1)
     return Run(root)
+
+
+PARAMETERS = ("conv1.weight", "conv1.bias", "last.weight")
+FLOAT32 = 2.0**-24
+
+
+def distance(
+    batch: int, quantity: str, name: str, error: float = 1e-7, scale: float = 2.0, bound: float = 1e-5, **columns: Any
+) -> dict[str, Any]:
+    """Return the audit row of one value: its distance from float64, by default 1 % of what rounding explains."""
+    row = {"batch_index": batch, "check": "distance", "verdict": "rounding", "count": 1, "quantity": quantity}
+    row |= {"name": name, "reference": "plain", "error": error, "scale": scale, "bound": bound, "roundoff": FLOAT32}
+    return row | {"anchor": None if quantity == "update" else 0.5 * scale} | columns
+
+
+def audit(
+    batches: tuple[int, ...] = (0, 1, 2), roundoff: float = FLOAT32, dtype: str = "float32", **columns: Any
+) -> list[dict[str, Any]]:
+    """Return the audit rows of a trial without a fault; ``columns`` go into every distance."""
+    rows = []
+    for batch in batches:
+        rows.append({"batch_index": batch, "check": "draw_state", "verdict": "clean", "near": "torch", "detail": "ab"})
+        rows.append(distance(batch, "loss", "model", roundoff=roundoff, **columns))
+        for name in PARAMETERS:
+            rows += [distance(batch, what, name, roundoff=roundoff, **columns) for what in ("gradient", "update")]
+    rows.append({"batch_index": 0, "check": "slope", "verdict": "clean", "count": 3, "quantity": "gradient"})
+    rows.append({"batch_index": 1, "check": "continuity", "verdict": "clean", "count": 9, "quantity": "state"})
+    rows.append({"batch_index": 0, "check": "precision", "verdict": "clean", "roundoff": roundoff, "dtype": dtype})
+    return rows
+
+
+def changed(rows: list[dict[str, Any]], where: Mapping[str, Any], **columns: Any) -> list[dict[str, Any]]:
+    """Return rows of which those that agree with ``where`` have other columns; there must be one."""
+    hit = [all(row.get(name) == value for name, value in where.items()) for row in rows]
+    assert any(hit), where
+    return [row | columns if this else row for row, this in zip(rows, hit, strict=True)]

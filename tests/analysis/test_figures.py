@@ -10,7 +10,7 @@ from ablate.design.spec import Margin
 from analysis.figures.style import looks, n_words, panels_across
 from analysis.study import Study
 
-NAMES = ("loss_curves", "outcomes", "paired_gaps", "divergence_growth")
+NAMES = ("loss_curves", "outcomes", "paired_gaps", "divergence_growth", "beside_controls")
 SPEAKS = "It speaks of new seeds on this one machine and this data, not of other machines."
 
 
@@ -72,6 +72,7 @@ def test_a_run_without_any_trial_is_drawn_empty(tmp_path):
         "No trial has an outcome yet.",
         "No block has an outcome on both sides yet.",
         "No two matched trials have been recorded yet.",
+        "No contrast of arms has an outcome yet.",
     ]
     assert all(getattr(here, name)().png() for name in NAMES)
 

@@ -372,7 +372,9 @@ def test_words_are_explained_if_they_occur(analyse):
     report = analyse(grid(ARMS), teller(changed=lambda t, x: noisy(x, 0.01, "w", t.block)))
     explained = dict(legend(report))
     assert {"block", "gap", "p", "A/A", "one ulp", "watched", "size", "cause", "-"} == set(explained)
-    assert explained["cause"] == "UNKNOWN: not determined; declared: the perturbation that the grid asks for"
+    assert explained["cause"] == (
+        "UNKNOWN: not determined; declared: what the grid itself changes: a perturbation, noise, a factor's level"
+    )
     assert legend(analyse_nothing(report)) == []
 
 

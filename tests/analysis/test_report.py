@@ -60,7 +60,7 @@ def written(run):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"wrote {run.paths.report}\n"
-    assert done.stderr == "running 01_gap.ipynb, 23 cells\n"
+    assert done.stderr == "running 01_gap.ipynb, 23 cells\nrunning 02_verdict.ipynb, 13 cells\n"
     return run.paths.report.read_text()
 
 
@@ -97,7 +97,8 @@ def test_the_page_needs_nothing_but_itself(written):
     assert seen.open == []
     assert all(address.startswith(("data:image/png;base64,", "#")) for address in seen.addresses)
     assert not re.search(r"https?://|url\(|@import", written)
-    assert seen.tags.count("img") == 4
+    assert seen.tags.count("img") == 6  # what 02_verdict shows a second time is left out
+    assert written.count("How far the losses part") == 2  # title and alternative text of one figure
     assert {"script", "link", "iframe"}.isdisjoint(seen.tags)
     assert '<meta name="viewport"' in written
 
@@ -159,7 +160,7 @@ def test_the_page_loads_neither_torch_nor_ray(run):
 
 
 def test_notebooks_are_prose_and_calls_only():
-    assert [path.name for path in notebooks()] == ["01_gap.ipynb"]
+    assert [path.name for path in notebooks()] == ["01_gap.ipynb", "02_verdict.ipynb"]
     for path in notebooks():
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
@@ -219,6 +220,7 @@ def test_the_body_takes_the_richest_output_and_skips_what_the_page_has():
     for tags, outputs in cells:
         made.cells.append(nbformat.v4.new_code_cell("x", metadata={"tags": tags}, outputs=outputs))
     made.cells.append(nbformat.v4.new_markdown_cell("*prose* <script>"))
+    made.cells.append(nbformat.v4.new_markdown_cell("twice", metadata={"tags": ["notebook-only"]}))
     html = body(made)
     assert "<i>rich</i>" in html
     assert 'src="data:image/png;base64,QUJD"' in html
@@ -266,7 +268,7 @@ def test_methods_name_factors_and_confounding(tmp_path):
     assert "with the factors lr: 0.1, 0.2. There is no control arm." in said
     assert "these differ: data set." in said
     assert "the factors' cells are averaged within a block first" in said
-    assert "No saved tensor was watched, and gradients were not compared with a reference." in said
+    assert "No saved tensor was watched. Gradients were not compared with a reference." in said
     assert read_trials(run)
 
 
@@ -289,6 +291,7 @@ def test_templates_and_notebooks_lie_in_the_package():
     root = Path(analysis.__file__).parent
     assert (root / "templates" / "report.html.j2").exists()
     assert (root / "notebooks" / "01_gap.ipynb").exists()
+    assert (root / "notebooks" / "02_verdict.ipynb").exists()
 
 
 @pytest.mark.parametrize("cell", [2, 9])
