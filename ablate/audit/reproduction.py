@@ -24,8 +24,7 @@ from ablate.audit.operation_log import Call
 
 _HEAD = '''"""{title}
 
-{needs}
-"""
+{needs}"""
 '''
 
 _OPERATION = """\
@@ -54,6 +53,7 @@ sys.exit(worst > {bound!r})
 
 _SETUP = """\
 import sys{from_path}
+sys.path[:0] = {search}
 import numpy as np
 import torch
 from safetensors.torch import load_file
@@ -186,6 +186,7 @@ def write_gradient(
     dtype: torch.dtype = torch.float32,
     parameters: Sequence[str] = (),
     setup: Sequence[str] = (),
+    search: Sequence[str] = (),
 ) -> Path:
     """Write the reproduction of a wrong gradient, through the user's trainable, on the CPU.
 
@@ -199,6 +200,7 @@ def write_gradient(
         dtype: the element type of ``clone``; slopes are taken in float64.
         parameters: those whose slopes decide; none means all.
         setup: lines to run first.
+        search: folders that the trainable is imported from.
 
     Returns:
         ``path``.
@@ -215,7 +217,8 @@ def write_gradient(
     save_file({key: t.detach().cpu().contiguous().clone() for key, t in tensors.items()}, beside)
     module, _, name = subject.trainable.partition(":")
     body = _SETUP.format(
-        from_path=_path_import(True), module=module, name=name, setup="\n".join(setup), file=_beside(beside),
+        from_path=_path_import(True), search=list(search), module=module, name=name, setup="\n".join(setup),
+        file=_beside(beside),
         settings=settings, player=subject.player, index=[int(k) for k in subject.index], seed=subject.seed, carry=carry,
     )  # fmt: skip
     body += _CLONE.format(dtype=dtype) if against == "clone" else _SLOPE.format(names=list(parameters) or "errors")

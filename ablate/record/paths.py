@@ -203,6 +203,11 @@ class StorePaths:
         return self.root / "report.html"
 
     @property
+    def reproductions(self) -> Path:
+        """Folder of minimal reproductions of the faults that audits found."""
+        return self.root / "reproductions"
+
+    @property
     def pictures(self) -> Path:
         """What ``ablate show`` drew: made from the data sets, part of none, safe to delete."""
         return self.root / "pictures"
@@ -215,7 +220,8 @@ class StorePaths:
     def names(self) -> frozenset[str]:
         """Everything that may lie directly in a store's folder."""
         files = (self.grid_yaml, self.spec_json, self.lock, self.report)
-        return frozenset(p.name for p in (*files, *self.folders, self.pictures)) | {temporary(p).name for p in files}
+        folders = (*self.folders, self.pictures, self.reproductions)
+        return frozenset(p.name for p in (*files, *folders)) | {temporary(p).name for p in files}
 
     def part(self, folder: Path, digest: str) -> Path:
         """A part of a data set, named by its content."""

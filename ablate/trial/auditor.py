@@ -16,7 +16,7 @@ A trainable that cannot be run a second time, or not in float64, trains on; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ import torch
 
 from ablate.audit.distance import Distance
 from ablate.audit.precision_seen import PrecisionSeen
+from ablate.audit.replayed_draws import DrawLog
 from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
 from ablate.errors import AblateError
 from ablate.trial.audit_rows import (
@@ -51,6 +52,7 @@ from ablate.trial.slope_audit import SlopeAudit
 from ablate.trial.snapshot import Snapshot, batch_of, snapshot
 from ablate.trial.step import Observer, Stepper
 from ablate.trial.trace import last_lines
+from ablate.trial.where import Where
 
 CPU = torch.device("cpu")
 
@@ -83,6 +85,8 @@ class Auditor:
         self._given_up = False
         self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
+        self._wrong_slopes: list[str] = []
+        self._draws: DrawLog | None = None
 
     def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the trainable's batches, or those of a file from elsewhere in their place; keep audited ones."""
@@ -134,6 +138,8 @@ class Auditor:
         first = self._reference is None
         if self._reference is None:
             self._reference = self._against(at)
+        self._draws = self._draw_log(at, seen) if drew else None
+        self._reference.draws = self._draws
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
         own = self._own_code(at, seen) if first else None
@@ -144,9 +150,18 @@ class Auditor:
             self._kept.values(local.values, dict(values(local.reference)), distances)
         every = first and self._session.task.audit_whole
         self._record(at.batch_index, distance_rows(distances, self._reference_arm, every))
+        if every:
+            self._where(at, distances)
         self._free(at, seen)
         if first:
             self._record(at.batch_index, [precision_row(self._roundoff, self._coarsest_in)])
+
+    def _draw_log(self, at: Snapshot, seen: Seen) -> DrawLog:
+        """Step the batch once more as the arm did, without torch.compile, and note its draws."""
+        log, again = DrawLog(), self._own_in(self._dtype)
+        lay_out(again.stepper.model, self._session.spec.numerics.memory_format)
+        again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: log)
+        return log
 
     def _own_code(self, at: Snapshot, seen: Seen) -> Seen:
         """Run the arm's own code in float64, and hold its gradient against its slope."""
@@ -161,7 +176,27 @@ class Auditor:
         result = own.step(at, *observers, first=slope.begin if slope else None)
         if slope:
             self._record(at.batch_index, slope_rows(slope.results, slope.stopped))
+            self._wrong_slopes = [bug.name for found in slope.results.values() for bug in found.bugs]
         return result
+
+    def _where(self, at: Snapshot, distances: Sequence[Distance]) -> None:
+        """Look for the place of a fault, if there is one; what cannot be found out is no reason to stop."""
+        faults = [one for one in distances if one.verdict == "bug"]
+        overwritten = self._session.overwritten(at.batch_index)
+        if self._reference is None or not (faults or overwritten or self._wrong_slopes):
+            return
+        where = Where(self._session, at, self._reference, self._own_in, self._reduction, self._roundoff)
+        try:
+            if overwritten or self._wrong_slopes:
+                row = where.of_a_gradient(self._wrong_slopes, overwritten)
+            else:
+                row = where.of_a_distance(max(faults, key=lambda one: one.error / max(one.bound, 1e-300)))
+        except Exception as error:
+            row = unseen_row(f"where the fault is: looking for it failed: {last_lines(error)}")
+        self._record(at.batch_index, [row])
+
+    def _own_in(self, dtype: torch.dtype) -> Rerun:
+        return self._rerun(self._session.spec.settings, {}, dtype, reference=False)
 
     def _look_at_precision(self, at: Snapshot, seen: Seen) -> None:
         """Find the coarsest arithmetic in the arm's step, and in its own code in float64.
@@ -209,7 +244,9 @@ class Auditor:
 
     def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
         device = CPU if reference else self._session.device
-        return Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
+        made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
+        made.draws = self._draws
+        return made
 
     def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -118,7 +118,8 @@ class LocalAudit:
                 simulate=simulate and _of(simulate, value),
                 own=own.get(value),
                 weights=weights.get(value),
-                beyond_range=self._beyond_range,
+                beyond_range=lambda: self._range.beyond,
+                overflowed=lambda: self._range.overflow,
             )
             for value, exact in values(self.reference)
         ]
@@ -137,10 +138,12 @@ class LocalAudit:
         words = f"the arm's own code in float64 is {one.own_error:.2g} from the reference, where rounding is gone"
         return replace(one, verdict="bug", detail=words)
 
-    def _beyond_range(self) -> str:
+    @cached_property
+    def _range(self) -> RangeSeen:
+        """Where the reference leaves the range of the arm's type."""
         seen = RangeSeen(next(iter(self._arm.players.values())).loss.dtype)
         self._run(lambda: seen)
-        return seen.beyond
+        return seen
 
     def _run(self, inside: Callable[[], object] | None = None) -> Seen:
         return self._reference.step(self._at, ArmsOwn(self._reference.stepper, self._arm), inside=inside)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ablate.audit.fresh import fresh_copies
-from ablate.audit.replayed_draws import DrawnIn
+from ablate.audit.replayed_draws import DrawLog, DrawnIn
 from ablate.trial import checkpoint
 from ablate.trial.seen import Seen
 from ablate.trial.snapshot import Snapshot, batch_of, begin
@@ -34,6 +34,9 @@ class Rerun:
             this process's own threads and flags, aliases included.
         drawn_in: the arm's precision, in which its draws from torch's global generator were made.
 
+    Attributes:
+        draws: the arm's draws of the batch, with their types and layouts, to be repeated; None if they are not known.
+
     Raises:
         Exception: whatever the trainable raises when it is built or run like this.
     """
@@ -51,6 +54,7 @@ class Rerun:
         self._env = env
         self._reference = reference
         self._drawn_in = drawn_in
+        self.draws: DrawLog | None = None
         self.dtype = dtype
         self.device = device
         with self.numerics():
@@ -112,7 +116,7 @@ class Rerun:
                 stack.enter_context(fresh_copies())
             if inside is not None:
                 stack.enter_context(inside())
-            stack.enter_context(DrawnIn(self._drawn_in))
+            stack.enter_context(DrawnIn(self._drawn_in, self.draws))
             self.stepper.step(batch, seen, *observers)
         return seen
 

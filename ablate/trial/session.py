@@ -162,6 +162,11 @@ class Session:
             return contextlib.nullcontext()
         return watch_draws(self.model, self.batch_index, self.recorder, where)
 
+    def overwritten(self, batch_index: int) -> bool:
+        """Say whether the guard found a saved tensor of that batch overwritten."""
+        guard = self._guards.get(batch_index)
+        return guard is not None and bool(guard.findings)
+
     def late_findings(self) -> None:
         """Record what guards found after their batch: a backward that ran later, over a graph kept from then."""
         for index, guard in self._guards.items():

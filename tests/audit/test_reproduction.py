@@ -92,7 +92,7 @@ def test_an_operation_that_is_wrong_here_shows_its_fault(tmp_path: Path) -> None
     assert "result 0 in float64: [1" in printed
     assert "largest relative error inf, bound 1e-05" in printed
     assert lines(path)[0] == '"""mul is \'inf\' here'
-    assert lines(path)[1] == "Exits with 1 while the fault shows. Needs torch."
+    assert lines(path)[1] == 'Exits with 1 while the fault shows. Needs torch."""'
     assert [file.name for file in tmp_path.iterdir()] == ["r.py"]  # tiny tensors are written out
     assert len(lines(path)) < 40
     assert "ablate" not in path.read_text()
@@ -173,7 +173,7 @@ def test_an_overwritten_saved_tensor_shows_beside_clones(
     assert [line for line in lines(path) if "ablate" in line and "import" in line] == [
         "from ablate.trial.protocol import Batch"
     ]
-    assert lines(path)[1].endswith("Needs torch, numpy, safetensors, ablate and their_model.")
+    assert lines(path)[1].endswith('Needs torch, numpy, safetensors, ablate and their_model."""')
 
 
 @pytest.mark.parametrize("wrong", [True, False])

@@ -1,0 +1,147 @@
+"""Where a fault is: the first operation that departs, and a file that shows the fault alone.
+
+An arm's step can be wrong in three ways, and each is looked for in its own place.
+
+- A tensor was overwritten, or the gradient is not the slope of the loss: the arm's own code is wrong in every
+  precision. The file computes the gradient twice, as it is and with every saved tensor copied, or against slopes.
+- Its code in float64 is not the reference arm's: the first operation where the two part.
+- Its code in float64 is right: something in the arm's precision is not. The first operation that parts from float64,
+  and a file with that operation on the inputs that it had.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from ablate.audit.distance import Distance, error_bound
+from ablate.audit.operation_log import recorded_call
+from ablate.audit.operations import Departure, first_departure
+from ablate.audit.reproduction import Subject, write_gradient, write_operation
+from ablate.audit.roundoff import FLOAT64
+from ablate.record.paths import StorePaths
+from ablate.trial.audit_rows import Row
+from ablate.trial.rerun import Rerun
+from ablate.trial.session import Session
+from ablate.trial.snapshot import Snapshot
+
+CLEAR = 10.0
+"""Times what one operation's rounding explains; the search compares sketches, which are good to a fifth."""
+
+GRADIENT_SHOWS = 1e-4
+"""Relative error beyond which a gradient's reproduction exits with 1: a tenth of a fault of one in a thousand."""
+
+
+class Where:
+    """Looks for the fault of one audited batch.
+
+    Args:
+        session: the trial.
+        at: what the batch started from.
+        reference: the float64 stepper.
+        rerun: makes a stepper of the arm's own code in a precision.
+        reduction: the longest sum of the step.
+        roundoff: unit roundoff of the arm's arithmetic.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        at: Snapshot,
+        reference: Rerun,
+        rerun: Callable[[torch.dtype], Rerun],
+        reduction: int,
+        roundoff: float,
+    ) -> None:
+        self._session = session
+        self._at = at
+        self._reference = reference
+        self._rerun = rerun
+        self._reduction = reduction
+        self._roundoff = roundoff
+
+    def of_a_gradient(self, parameters: Sequence[str], overwritten: bool) -> Row:
+        """Return the row for a gradient that the arm's own code gets wrong, with the file that shows it."""
+        spec, player = self._session.spec, next(iter(self._reference.stepper.players)).name
+        own = self._rerun(torch.float32)
+        own.begin(self._at)
+        subject = Subject(
+            trainable=spec.trainable,
+            settings=spec.settings,
+            weights=own.stepper.model.state_dict(),
+            batch=self._at.batch.tensors,
+            index=self._at.batch.index.tolist(),
+            carry=self._at.state["carries"][player],
+            player=player,
+        )
+        how = "a saved tensor is overwritten" if overwritten else "the gradient is not the slope of the loss"
+        title = f"{how}: {spec.trainable}, {', '.join(parameters[:3])}"
+        path = write_gradient(
+            self._file(),
+            subject,
+            "clone" if overwritten else "slope",
+            GRADIENT_SHOWS,
+            title,
+            parameters=parameters[:3],
+            search=self._session.task.search,
+        )
+        return self._row("found", near="backward", detail=how, file=path)
+
+    def of_a_distance(self, fault: Distance) -> Row:
+        """Return the row for a value that is too far from float64."""
+        own_is_wrong = fault.own_error is not None and fault.own_bound is not None and fault.own_error > fault.own_bound
+        dtype = torch.float64 if own_is_wrong else fault_dtype(fault)
+        bound = CLEAR * error_bound(1.0, FLOAT64 if own_is_wrong else self._roundoff, self._reduction)
+        arm = self._rerun(dtype)
+        run, exact = partial(arm.step, self._at), partial(self._reference.step, self._at)
+        found = first_departure(run, exact, max(bound, 1e-9), arm.stepper.model)
+        if found is None:
+            compiled = self._session.spec.numerics.compile
+            why = "run as written, without torch.compile, no operation departs: the fault is in the compiled code"
+            detail = why if compiled else "run again, no single operation departs"
+            return self._row("none", near="torch.compile" if compiled else "", detail=detail)
+        return self._row(
+            "found",
+            near=found.operation,
+            source=found.source,
+            detail=found.words,
+            file=None if own_is_wrong else self._operation(run, found, bound),
+        )
+
+    def _operation(self, run: Callable[[], object], found: Departure, bound: float) -> Path | None:
+        """Write the file of one operation; None where it is right on its own inputs, or cannot be written down."""
+        if found.kind != "operation" or found.by_module:
+            return None
+        call = recorded_call(run, found.position)
+        if call is None:
+            return None
+        try:
+            return write_operation(self._file(), call, bound, found.words, device=self._session.device.type)
+        except ValueError:  # an argument that no text can stand for
+            return None
+
+    def _file(self) -> Path:
+        folder = StorePaths(Path(self._session.task.root)).reproductions
+        folder.mkdir(parents=True, exist_ok=True)
+        spec = self._session.spec
+        return folder / f"{spec.arm}-{spec.trial_id}-batch{self._at.batch_index}.py"
+
+    def _row(self, verdict: str, near: str, detail: str, source: str = "", file: Path | None = None) -> Row:
+        row: Row = {
+            "check": "departure",
+            "verdict": verdict,
+            "near": near,
+            "source": source,
+            "detail": detail,
+        }
+        return row | ({"role": os.path.relpath(file, self._session.task.cwd)} if file else {})
+
+
+def fault_dtype(fault: Distance) -> torch.dtype:
+    """Return the precision that a fault was seen in."""
+    found: torch.dtype = getattr(torch, fault.dtype)
+    return found
