@@ -95,9 +95,9 @@ def _failed(task: TrialTask, error: BaseException, at: str, kind: FailureKind = 
     spec = task.spec
     where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
     out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # torch's own is the GPU's
-    if out_of_memory or "can't allocate memory" in str(error):
+    words = str(error) if isinstance(error, AblateError) else last_lines(error)  # the latter also if str() raises
+    if out_of_memory or "can't allocate memory" in words:
         kind = "memory"
-    words = str(error) if isinstance(error, AblateError) else last_lines(error)
     return TrialEnd(
         trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
     )

@@ -81,8 +81,9 @@ def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     os.dup2(output, 1)
     os.dup2(output, 2)
     end = run_trial(task)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(ValueError, OSError):  # the trainable has closed it
+            stream.flush()
     connection.sendall(json.dumps({"end": end.model_dump()}).encode() + b"\n")
     return 0
 

@@ -18,6 +18,11 @@ from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Images, Maps, Player
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
 class Line:
     """A linear model on drawn data; its carry counts batches."""
 
@@ -47,6 +52,10 @@ class Line:
                 raise ValueError("the user's own mistake")
             if self.how == "exit":
                 sys.exit(0)
+            if self.how == "unprintable":
+                raise Unprintable
+            if self.how == "close":
+                sys.stdout.close()
             if self.how == "nan":
                 loss = loss * float("nan")
             if self.how == "vector":

@@ -78,6 +78,11 @@ def test_what_a_trial_prints_is_in_its_log(isolated: Isolation, tmp_path: Path) 
     assert "the user's own mistake" in log
 
 
+def test_a_trial_that_closes_its_output_is_done_all_the_same(isolated: Isolation, tmp_path: Path) -> None:
+    end = isolated.run(make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 2, "how": "close"}))
+    assert (end.status, end.error) == ("done", "")
+
+
 def test_an_arm_that_cannot_take_effect_fails_its_trial(isolated: Isolation, tmp_path: Path) -> None:
     numerics = Numerics(env={"ATEN_CPU_CAPABILITY": "vsx"})  # of another processor: torch falls back with a warning
     end = isolated.run(make_task(tmp_path, "small_trainables:Line", numerics=numerics))

@@ -220,3 +220,9 @@ def test_a_trainable_that_exits_has_failed_at_that_line(tmp_path: Path) -> None:
     assert (end.status, end.kind, len(rows), columns["status"]) == ("failed", "code", 2, "failed")
     assert "batch 2:\nTraceback" in end.error
     assert "sys.exit(0)\nSystemExit: 0" in end.error
+
+
+def test_an_error_that_cannot_be_printed_is_a_failure_like_any_other(tmp_path: Path) -> None:
+    end, rows, _ = run(tmp_path, "Line", settings={"bad_at": 2, "how": "unprintable"})
+    assert (end.status, end.kind, len(rows)) == ("failed", "code", 2)
+    assert "raise Unprintable\nsmall_trainables.Unprintable: <exception str() failed>" in end.error

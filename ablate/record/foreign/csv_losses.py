@@ -68,15 +68,18 @@ def whole(text: str, where: str, role: str) -> int:
     """Read a whole number, also when it is written ``3.0``.
 
     Raises:
-        BadInput: it is none.
+        BadInput: it is none, or the store's 64 bits do not hold it.
     """
     try:
-        return int(text)
+        found = int(text)
     except ValueError:
         value = number(text, where, role)
         if value != value or value in (float("inf"), float("-inf")) or value != int(value):
             raise BadInput(Problem(f"{where}: {role}", f'found "{text}"', "a whole number")) from None
-        return int(value)
+        found = int(value)
+    if abs(found) >= 2**63:
+        raise BadInput(Problem(f"{where}: {role}", f'found "{text}"', "a whole number of 64 bits"))
+    return found
 
 
 def level(text: str) -> Scalar:
@@ -101,6 +104,10 @@ def _opened(path: Path) -> IO[str]:
 def _column(role: str, given: str | None, head: Sequence[str], path: Path) -> int:
     wanted = (given,) if given else DEFAULTS[role]
     for name in wanted:
+        if head.count(name) > 1:
+            raise BadInput(
+                Problem(f"{path}:1", f"has {head.count(name)} columns called {name!r}", advice="Rename one.")
+            )
         if name in head:
             return head.index(name)
     found = f"has no column {' or '.join(map(repr, wanted))} for the {role}"
