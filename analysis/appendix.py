@@ -104,7 +104,7 @@ def _attributed(contrast: ContrastReport) -> str:
     if verdict.cause == "BITWISE EQUAL":
         return ""
     if verdict.declared:
-        return f"By design, {verdict.unknown}."
+        return f"{verdict.unknown[:1].upper()}{verdict.unknown[1:]}."
     if verdict.cause == "UNKNOWN" and contrast.control in ("one-ulp", "permute-rows"):
         return "The difference is that of the declared perturbation."
     if verdict.cause == "REDUCED PRECISION":

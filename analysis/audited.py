@@ -138,7 +138,8 @@ def _why_not(label: str, ended: int, complete: int, distances: Sequence[AuditRow
     vague = [row for row in first if row.verdict not in (*PASSED, "bug")]
     if vague:
         return f"the audit of {label} could not judge {_counted(vague)} at batch {START}"
-    return f"{plural(ended - complete, 'trial')} of {ended} of {label} were not held against float64 at batch {START}"
+    lacking = f"{ended - complete} of {plural(ended, 'trial')} of {label}"
+    return f"{lacking} {'was' if ended - complete == 1 else 'were'} not held against float64 at batch {START}"
 
 
 def _unjudged(rows: Iterable[AuditRow]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def test_a_row_may_stand_for_many_values():
             changed(audit(), {"quantity": "loss", "batch_index": 0}, verdict="unjudged"),
             "the audit of arm a could not judge the loss at batch 0",
         ),
-        ([distance(0, "loss", "m")], "1 trial of 1 of arm a were not held against float64 at batch 0"),
+        ([distance(0, "loss", "m")], "1 of 1 trial of arm a was not held against float64 at batch 0"),
     ],
 )
 def test_an_audit_that_settles_nothing_says_why(columns, why):
@@ -89,7 +89,7 @@ def test_an_audit_that_settles_nothing_says_why(columns, why):
 def test_a_trial_that_was_not_audited_counts_against_its_side():
     both = [trial(), trial("t2", block=1), trial("t3", block=2, status="failed")]
     found = audited("arm a", both, {"t1": rows(audit())})
-    assert found.why_not == "1 trial of 2 of arm a were not held against float64 at batch 0"
+    assert found.why_not == "1 of 2 trials of arm a was not held against float64 at batch 0"
     assert covered(found).endswith("3 batches of 1 of 2 trials")
     assert audited("arm a", [trial(status="failed")], {}).why_not == "no trial of arm a ran to its end"
     later = audited(
@@ -121,7 +121,8 @@ def test_a_wrong_gradient_is_named_with_its_size():
     clean = dataclasses.replace(both[1], label="arm b")
     assert fault_words((clean, both[0])) == (
         "the gradient of conv1.weight is wrong: in arm a at batch 0 (block 0), 1% of its norm from float64, 2,000 "
-        "times what rounding explains; arm b: the loss, 3 gradients and 3 updates in 3 batches of 1 trial within rounding."
+        "times what rounding explains; arm b: the loss, 3 gradients and 3 updates in 3 batches of 1 trial "
+        "within rounding."
     )
     assert audited_line(both[0]).endswith(
         "1% of its norm from float64, 2,000 times what rounding explains; the same code run in float64 is wrong too, "

@@ -1,9 +1,16 @@
+import dataclasses
+
 import pytest
 
+from analysis.audit_fault import AuditFault
+from analysis.audit_row import AuditRow
+from analysis.audited import audited
 from analysis.confounding import Mismatch
 from analysis.divergence import Divergence
-from analysis.guard_findings import AuditRow, coverage
-from analysis.headline import WORST_FIRST, Evidence, cause, headline
+from analysis.guard_findings import coverage
+from analysis.headline import WORST_FIRST, Evidence, cause, headline, reduced, unknown
+from analysis.precision import Precision
+from analysis.reference_agreement import Disagreement
 from analysis.size import size
 
 EQUAL = Divergence(2, 120, 0, None, None, True, ())
@@ -11,27 +18,83 @@ PARTED = Divergence(2, 120, 2, 1, 1.0, False, ())
 CLEAN = AuditRow("t1", "a", 0, 0, "saved_tensors", "clean", 100)
 FAULT = AuditRow("t2", "b", 0, 0, "saved_tensors", "overwritten", 19, (1, 3), "target", "m.py:3")
 MISMATCH = (Mismatch("data order", (0,), 3),)
+WRONG = AuditFault(("b",), 0, AuditRow("t2", "b", 0, 0, "distance", "bug", 1, quantity="gradient"), True, (), 1)
+OTHER_FUNCTION = Disagreement(0, "gradient", "conv1.weight", 0.1, 1.0, 0)
+SINGLE, HALF, DOUBLE = Precision(2.0**-24, "float32"), Precision(2.0**-8, "bfloat16"), Precision(2.0**-53, "float64")
 
 
-def evidence(mismatches=(), rows=(CLEAN,), divergence=PARTED, outcomes_equal=False):
+def sides(precisions=(SINGLE, SINGLE), why_not="", fault=None):
+    """Return both sides' audits, by default without fault; ``fault`` is the other side's."""
+    blank = audited("arm", [], {})
+    first, second = (
+        dataclasses.replace(blank, label=f"arm {name}", batches=(0,), why_not=why_not, precision=precision)
+        for name, precision in zip("ab", precisions, strict=True)
+    )
+    return first, dataclasses.replace(second, fault=fault)
+
+
+NOT_AUDITED = tuple(dataclasses.replace(side, batches=()) for side in sides(why_not="not audited"))
+FACTOR = "levels of a factor differ by design"
+
+
+def evidence(
+    mismatches=(), rows=(CLEAN,), divergence=PARTED, outcomes_equal=False, audit=NOT_AUDITED, other=None, declared=""
+):
     guard = (coverage("arm a", ["t1"], rows), coverage("arm b", ["t2"], rows))
-    return Evidence(mismatches, guard, divergence, outcomes_equal)
+    return Evidence(mismatches, guard, audit, other, declared, divergence, outcomes_equal)
+
+
+SAME = {"divergence": EQUAL, "outcomes_equal": True}
 
 
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
         (evidence(), "UNKNOWN"),
-        (evidence(divergence=EQUAL, outcomes_equal=True), "BITWISE EQUAL"),
+        (evidence(**SAME), "BITWISE EQUAL"),
         (evidence(divergence=EQUAL, outcomes_equal=False), "UNKNOWN"),
         (evidence(rows=(CLEAN, FAULT)), "BUG"),
-        (evidence(rows=(CLEAN, FAULT), divergence=EQUAL, outcomes_equal=True), "BUG"),
+        (evidence(rows=(CLEAN, FAULT), **SAME), "BUG"),
         (evidence(mismatches=MISMATCH), "CONFOUNDED"),
         (evidence(mismatches=MISMATCH, rows=(FAULT,)), "CONFOUNDED"),
+        (evidence(audit=sides()), "ROUNDING"),
+        (evidence(audit=sides(), **SAME), "BITWISE EQUAL"),
+        (evidence(audit=sides(fault=WRONG)), "BUG"),
+        (evidence(audit=sides(fault=WRONG), **SAME), "BUG"),
+        (evidence(audit=sides(fault=WRONG), mismatches=MISMATCH), "CONFOUNDED"),
+        (evidence(audit=sides(fault=WRONG), declared=FACTOR), "BUG"),
+        (evidence(audit=sides(), rows=(CLEAN, FAULT)), "BUG"),
+        (evidence(audit=sides(), other=OTHER_FUNCTION), "BUG"),
+        (evidence(audit=sides(why_not="no batch 0")), "UNKNOWN"),
+        (evidence(audit=(sides()[0], NOT_AUDITED[1])), "UNKNOWN"),
+        (evidence(audit=sides(), declared=FACTOR), "UNKNOWN"),
+        (evidence(audit=sides((SINGLE, HALF))), "REDUCED PRECISION"),
+        (evidence(audit=sides((HALF, HALF))), "REDUCED PRECISION"),
+        (evidence(audit=sides((DOUBLE, SINGLE))), "REDUCED PRECISION"),
+        (evidence(audit=sides((DOUBLE, DOUBLE))), "ROUNDING"),
+        (evidence(audit=sides((None, None))), "ROUNDING"),
+        (evidence(audit=sides((SINGLE, HALF), why_not="no batch 0")), "UNKNOWN"),
+        (evidence(audit=sides((SINGLE, HALF), fault=WRONG)), "BUG"),
     ],
 )
 def test_cause(found, expected):
     assert cause(found) == expected
+
+
+def test_why_the_cause_is_unknown():
+    assert unknown(evidence()) == "neither side was held against a float64 reference"
+    assert unknown(evidence(audit=sides(why_not="no batch 0"))) == "no batch 0"
+    assert unknown(evidence(audit=(sides()[0], NOT_AUDITED[1]))) == "not audited"
+    assert unknown(evidence(audit=sides(), declared=FACTOR)) == FACTOR
+    assert unknown(evidence(audit=sides())) == ""
+
+
+def test_whose_precision_explains_a_difference():
+    named = lambda *precisions: [side.label for side in reduced(sides(precisions))]  # noqa: E731
+    assert named(SINGLE, HALF) == ["arm b"]
+    assert named(HALF, HALF) == ["arm a", "arm b"]
+    assert named(DOUBLE, SINGLE) == ["arm b"]
+    assert named(SINGLE, SINGLE) == []
 
 
 @pytest.mark.parametrize(
@@ -70,6 +133,10 @@ def test_a_fault_wins_over_every_size(how_large, beyond):
         ("UNKNOWN", "DIFFERENT BUT NEGLIGIBLE", True, "EQUIVALENT"),
         ("UNKNOWN", "EQUIVALENT", None, "EQUIVALENT"),
         ("ROUNDING", "EQUIVALENT", None, "CHAOS"),
+        ("ROUNDING", "DIFFERENT BUT NEGLIGIBLE", None, "CHAOS"),
+        ("ROUNDING", "UNDECIDED", True, "INCONCLUSIVE"),
+        ("REDUCED PRECISION", "EQUIVALENT", True, "EQUIVALENT"),
+        ("REDUCED PRECISION", "DIFFERENT", True, "SYSTEMATIC"),
         ("UNKNOWN", "UNDECIDED", True, "INCONCLUSIVE"),
     ],
 )
