@@ -110,6 +110,7 @@ class Rerun:
             if not go_on:
                 self.begin(at)
             batch = batch_of(at, self.dtype, self.device)
+            checkpoint.restore_generators(at.generators)
             if first is not None:
                 first()
             if self._reference:

@@ -62,8 +62,7 @@ def begin(stepper: Stepper, at: Snapshot, dtype: torch.dtype, device: torch.devi
 
 
 def batch_of(at: Snapshot, dtype: torch.dtype, device: torch.device) -> Batch:
-    """Return the batch in another precision, and put the global generators where they stood before it was stepped."""
-    checkpoint.restore_generators(at.generators)
+    """Return the batch in another precision."""
     return Batch(at.batch.index.copy(), _cast(at.batch.tensors, dtype, device))
 
 
