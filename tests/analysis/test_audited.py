@@ -15,6 +15,7 @@ from analysis.audit_row import COLUMNS, SIMULATIONS, AuditRow, audit_rows
 from analysis.audit_words import audited_line, covered, fault_words, nearest_words, what_is_wrong
 from analysis.audited import audited
 from analysis.confounding import GLOBAL_DRAWS, Hashes, compare_streams, drew_otherwise, generator_states
+from analysis.digits import share, times
 from analysis.pairing import Match
 from analysis.precision import UNITS, Precision, coarsest, name_of
 from analysis.reference_agreement import disagreement
@@ -306,6 +307,22 @@ def test_draws_that_went_otherwise_are_a_mismatch():
     matches, audits = pair(audit(), changed(audit(), {**GRADIENT, "batch_index": 1}, verdict="confounded"))
     assert str(drew_otherwise(matches, audits)) == f"{GLOBAL_DRAWS} (block 0, seen at batch 1)"
     assert drew_otherwise(*pair(audit(), audit())) is None
+
+
+def test_shares_and_multiples_have_two_digits_and_no_sign():
+    assert [share(value) for value in (0.0, 3.4e-7, 0.0312, 1.0, 14.0)] == [
+        "0%",
+        "3.4e-05%",
+        "3.1%",
+        "100%",
+        "14 times",
+    ]
+    assert [times(value) for value in (1.24, 99.4, 12345.0, 3e8)] == [
+        "1.2 times",
+        "99 times",
+        "12,000 times",
+        "3e+08 times",
+    ]
 
 
 def test_every_column_that_is_read_is_written():
