@@ -64,7 +64,9 @@ def plural(count: int, noun: str) -> str:
 
 def share(value: float) -> str:
     """Return a share as a percentage without a sign, ``3%``, ``1.1e-05%``; a large one as a multiple, ``14 times``."""
-    return f"{100 * _finite(value):.2g}%" if value < 2 else times(value)
+    if _finite(value) >= 2:
+        return times(value)
+    return f"{100 * value:.0f}%" if value >= 0.1 else f"{100 * value:.2g}%"
 
 
 def times(value: float) -> str:
