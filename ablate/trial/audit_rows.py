@@ -10,7 +10,6 @@ import torch
 import xxhash
 
 from ablate.audit.distance import Distance
-from ablate.audit.roundoff import name_of
 from ablate.audit.slope import SlopeResult
 
 Row = dict[str, Any]
@@ -103,9 +102,9 @@ def _slope(player: str, result: SlopeResult) -> Iterator[Row]:
     }
 
 
-def precision_row(roundoff: float, where: str) -> Row:
+def precision_row(roundoff: float, name: str, where: str) -> Row:
     """Return the row that says how coarse the coarsest arithmetic of the step was."""
-    return {"check": "precision", "verdict": "clean", "roundoff": roundoff, "dtype": name_of(roundoff), "detail": where}
+    return {"check": "precision", "verdict": "clean", "roundoff": roundoff, "dtype": name, "detail": where}
 
 
 def draw_state_row(drew: bool) -> Row:

@@ -18,16 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from ablate.audit.distance import Distance
-from ablate.audit.precision_seen import PrecisionSeen
-from ablate.audit.replayed_draws import DrawLog
-from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
 from ablate.errors import AblateError
 from ablate.trial.audit_rows import (
     Row,
@@ -42,10 +38,9 @@ from ablate.trial.continuity import Continuity
 from ablate.trial.exchange import Kept, given, stored_batches
 from ablate.trial.free_run import FreeRun
 from ablate.trial.local_audit import ArmsOwn, LocalAudit, values
-from ablate.trial.memory_format import lay_out
-from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch
 from ablate.trial.rerun import Rerun
+from ablate.trial.reruns import Reruns, declared_precision
 from ablate.trial.seen import Seen
 from ablate.trial.session import Session
 from ablate.trial.slope_audit import SlopeAudit
@@ -53,8 +48,6 @@ from ablate.trial.snapshot import Snapshot, batch_of, snapshot
 from ablate.trial.step import Observer, Stepper
 from ablate.trial.trace import last_lines
 from ablate.trial.where import Where
-
-CPU = torch.device("cpu")
 
 
 class Auditor:
@@ -67,26 +60,19 @@ class Auditor:
     """
 
     def __init__(self, make: Callable[..., Any], stepper: Stepper, session: Session) -> None:
-        self._make = make
         self._stepper = stepper
         self._session = session
-        numerics = session.spec.numerics
-        self._dtype = DTYPES[numerics.precision]
-        self._roundoff = max(unit_roundoff(self._dtype), TF32 if numerics.tf32 else 0.0)
-        self._code_roundoff = FLOAT32
-        self._coarsest_in = f"declared: {numerics.precision}{', tf32' if numerics.tf32 else ''}"
+        self._reruns = Reruns(make, session)
+        self._precision = declared_precision(session.spec.numerics)
         self._continuity = Continuity()
         self._in_hand: tuple[Snapshot, Seen] | None = None
         self._row: list[tuple[Snapshot, Seen]] = []
         self._reference: Rerun | None = None
-        self._reference_arm = session.spec.arm
         self._reduction = 0
-        self._looked_at_precision = False
         self._given_up = False
         self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
         self._wrong_slopes: list[str] = []
-        self._draws: DrawLog | None = None
 
     def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the trainable's batches, or those of a file from elsewhere in their place; keep audited ones."""
@@ -136,38 +122,32 @@ class Auditor:
 
     def _audit(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         first = self._reference is None
+        self._reruns.note_draws(at, seen, drew)
         if self._reference is None:
-            self._reference = self._against(at)
-        self._draws = self._draw_log(at, seen) if drew else None
-        self._reference.draws = self._draws
+            self._reference, unlike = self._reruns.reference(at)
+            self._record(at.batch_index, map(unseen_row, unlike))
+        self._reference.draws = self._reruns.draws
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
         own = self._own_code(at, seen) if first else None
-        if not self._looked_at_precision and local.exceeds(self._roundoff, own):
-            self._look_at_precision(at, seen)
-        distances = [_drawn(one) if drew else one for one in local.distances(self._roundoff, own, self._code_roundoff)]
+        if not self._precision.seen and local.exceeds(self._precision.roundoff, own):
+            self._precision = self._reruns.precision(at, seen, self._precision)
+        judged = local.distances(self._precision.roundoff, own, self._precision.of_the_code)
+        distances = [_drawn(one) if drew else one for one in judged]
         if first:
             self._kept.values(local.values, dict(values(local.reference)), distances)
         every = first and self._session.task.audit_whole
-        self._record(at.batch_index, distance_rows(distances, self._reference_arm, every))
+        self._record(at.batch_index, distance_rows(distances, self._reruns.reference_arm, every))
         if every:
             self._where(at, distances)
         self._free(at, seen)
         if first:
-            self._record(at.batch_index, [precision_row(self._roundoff, self._coarsest_in)])
-
-    def _draw_log(self, at: Snapshot, seen: Seen) -> DrawLog:
-        """Step the batch once more as the arm did, without torch.compile, and note its draws."""
-        log, again = DrawLog(), self._own_in(self._dtype)
-        lay_out(again.stepper.model, self._session.spec.numerics.memory_format)
-        again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: log)
-        return log
+            seen_in = self._precision
+            self._record(at.batch_index, [precision_row(seen_in.roundoff, seen_in.name, seen_in.where)])
 
     def _own_code(self, at: Snapshot, seen: Seen) -> Seen:
         """Run the arm's own code in float64, and hold its gradient against its slope."""
-        spec = self._session.spec
-        own = self._rerun(spec.settings, {}, torch.float64, reference=False)
-        lay_out(own.stepper.model, spec.numerics.memory_format)
+        own = self._reruns.own(torch.float64)
         observers: list[Observer] = [ArmsOwn(own.stepper, seen)]
         slope = None
         if self._session.task.audit_whole and at.batch_index == 0:
@@ -185,7 +165,7 @@ class Auditor:
         overwritten = self._session.overwritten(at.batch_index)
         if self._reference is None or not (faults or overwritten or self._wrong_slopes):
             return
-        where = Where(self._session, at, self._reference, self._own_in, self._reduction, self._roundoff)
+        where = Where(self._session, at, self._reference, self._reruns.own, self._reduction, self._precision.roundoff)
         try:
             if overwritten or self._wrong_slopes:
                 row = where.of_a_gradient(self._wrong_slopes, overwritten)
@@ -195,25 +175,6 @@ class Auditor:
             row = unseen_row(f"where the fault is: looking for it failed: {last_lines(error)}")
         self._record(at.batch_index, [row])
 
-    def _own_in(self, dtype: torch.dtype) -> Rerun:
-        return self._rerun(self._session.spec.settings, {}, dtype, reference=False)
-
-    def _look_at_precision(self, at: Snapshot, seen: Seen) -> None:
-        """Find the coarsest arithmetic in the arm's step, and in its own code in float64.
-
-        Code may cast below the precision that the arm declares, and does so in float64 too unless it is autocast.
-        """
-        self._looked_at_precision = True
-        spec, looking = self._session.spec, {}
-        for dtype in dict.fromkeys((self._dtype, torch.float64)):
-            again = self._rerun(spec.settings, {}, dtype, reference=False)
-            looking[dtype] = PrecisionSeen()
-            again.step(at, ArmsOwn(again.stepper, seen), inside=partial(_itself, looking[dtype]))
-        found = looking[self._dtype]
-        if found.roundoff > self._roundoff:
-            self._roundoff, self._coarsest_in = found.roundoff, f"{found.name} at {found.where}"
-        self._code_roundoff = max(FLOAT32, looking[torch.float64].roundoff)
-
     def _free(self, at: Snapshot, seen: Seen) -> None:
         """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""
         spec = self._session.spec
@@ -222,40 +183,14 @@ class Auditor:
         self._row.append((at, seen))
         if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
             run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
-            for batch, distance in run.distances(self._roundoff, self._reduction):
-                self._record(batch, distance_rows([distance], self._reference_arm, every=True, check="free"))
+            for batch, distance in run.distances(self._precision.roundoff, self._reduction):
+                self._record(batch, distance_rows([distance], self._reruns.reference_arm, every=True, check="free"))
             self._row = [self._row[0]]  # what the others started from is no longer needed
-
-    def _against(self, at: Snapshot) -> Rerun:
-        """Return the float64 stepper: the reference arm's, or the arm's own where that is another model."""
-        spec, reference = self._session.spec, self._session.task.reference
-        if reference is not None:
-            env = {name: reference.env.get(name) for name in {*spec.numerics.env, *reference.env}}
-            try:
-                made = self._rerun(reference.settings, env, torch.float64, reference=True)
-                made.begin(at)
-            except Exception as error:
-                words = f"arm {reference.arm}, since its settings make another model: {last_lines(error)}"
-                self._record(at.batch_index, [unseen_row(words)])
-            else:
-                self._reference_arm = reference.arm
-                return made
-        return self._rerun(spec.settings, {}, torch.float64, reference=True)
-
-    def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
-        device = CPU if reference else self._session.device
-        made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
-        made.draws = self._draws
-        return made
 
     def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
         for row in rows:
             known = {name: value for name, value in row.items() if value is not None}
             self._session.recorder.audit(batch_index=batch_index, **known)
-
-
-def _itself(made: PrecisionSeen) -> PrecisionSeen:
-    return made
 
 
 def _drawn(one: Distance) -> Distance:

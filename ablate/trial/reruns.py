@@ -1,0 +1,130 @@
+"""Which reruns a trial's audit makes: the reference arm's code in float64, the arm's own in any precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from ablate.audit.precision_seen import PrecisionSeen
+from ablate.audit.replayed_draws import DrawLog
+from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
+from ablate.design.trial_spec import Numerics
+from ablate.trial.local_audit import ArmsOwn
+from ablate.trial.memory_format import lay_out
+from ablate.trial.numerics import DTYPES
+from ablate.trial.rerun import Rerun
+from ablate.trial.seen import Seen
+from ablate.trial.session import Session
+from ablate.trial.snapshot import Snapshot
+from ablate.trial.trace import last_lines
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class ArmPrecision:
+    """How coarse an arm's arithmetic is.
+
+    Attributes:
+        roundoff: unit roundoff of its coarsest operation.
+        name: of that precision.
+        where: what says so: the grid, or a line of code.
+        of_the_code: how far from exact its own code is meant to be even in float64.
+        seen: whether a step was looked at, and not only the grid.
+    """
+
+    roundoff: float
+    name: str
+    where: str
+    of_the_code: float = FLOAT32
+    seen: bool = False
+
+
+def declared_precision(numerics: Numerics) -> ArmPrecision:
+    """Return what the grid says."""
+    name = "tf32" if numerics.tf32 else numerics.precision
+    return ArmPrecision(
+        max(unit_roundoff(DTYPES[numerics.precision]), TF32 if numerics.tf32 else 0.0), name, f"declared: {name}"
+    )
+
+
+class Reruns:
+    """Makes them.
+
+    Args:
+        make: the trainable's class.
+        session: the trial.
+
+    Attributes:
+        draws: the arm's draws from torch's global generator in the batch in hand; None if there were none.
+        reference_arm: the arm whose settings the reference has.
+    """
+
+    def __init__(self, make: Callable[..., Any], session: Session) -> None:
+        self.draws: DrawLog | None = None
+        self.reference_arm = session.spec.arm
+        self._make = make
+        self._session = session
+        self._dtype = DTYPES[session.spec.numerics.precision]
+
+    def own(self, dtype: torch.dtype) -> Rerun:
+        """Return the arm's own code, on its device and under its threads and flags, without torch.compile."""
+        made = self._rerun(self._session.spec.settings, {}, dtype, reference=False)
+        lay_out(made.stepper.model, self._session.spec.numerics.memory_format)
+        return made
+
+    def reference(self, at: Snapshot) -> tuple[Rerun, list[str]]:
+        """Return the float64 stepper: the reference arm's, or the arm's own where that is another model.
+
+        Returns:
+            It, and what is to be said of it.
+        """
+        spec, reference, words = self._session.spec, self._session.task.reference, []
+        if reference is not None:
+            env = {name: reference.env.get(name) for name in {*spec.numerics.env, *reference.env}}
+            try:
+                made = self._rerun(reference.settings, env, torch.float64, reference=True)
+                made.begin(at)
+            except Exception as error:
+                words = [f"arm {reference.arm}, since its settings make another model: {last_lines(error)}"]
+            else:
+                self.reference_arm = reference.arm
+                return made, words
+        return self._rerun(spec.settings, {}, torch.float64, reference=True), words
+
+    def note_draws(self, at: Snapshot, seen: Seen, drew: bool) -> None:
+        """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike."""
+        self.draws = None
+        if drew:
+            log = DrawLog()
+            again = self.own(self._dtype)
+            again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: log)
+            self.draws = log
+
+    def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision) -> ArmPrecision:
+        """Find the coarsest arithmetic in the arm's step, and in its own code in float64.
+
+        Code may cast below the precision that the arm declares, and does so in float64 too unless it is autocast.
+        """
+        looking = {dtype: PrecisionSeen() for dtype in (self._dtype, torch.float64)}
+        for dtype, mode in looking.items():
+            again = self.own(dtype)
+            again.step(at, ArmsOwn(again.stepper, seen), inside=partial(_itself, mode))
+        found, code = looking[self._dtype], max(FLOAT32, looking[torch.float64].roundoff)
+        if found.roundoff <= declared.roundoff:
+            return ArmPrecision(declared.roundoff, declared.name, declared.where, code, seen=True)
+        return ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, seen=True)
+
+    def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
+        device = CPU if reference else self._session.device
+        made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
+        made.draws = self.draws
+        return made
+
+
+def _itself(made: PrecisionSeen) -> PrecisionSeen:
+    return made
