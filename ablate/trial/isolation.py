@@ -30,6 +30,13 @@ START_S = 120.0
 """How long a fork server may take to import torch before it counts as broken (2 s on an idle machine)."""
 
 
+NAME = 24
+"""Letters of a socket's name."""
+
+MOST_BYTES = 103
+"""Of a socket's path: the kernel's limit less the closing zero (107 on Linux, 103 on macOS)."""
+
+
 class ServerFailed(AblateError):
     """A fork server could not be started; the text carries what it printed."""
 
@@ -43,6 +50,13 @@ def oom_kills() -> int | None:
     return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
 
 
+def socket_folder(temporary: str) -> Path:
+    """Return the folder for this user's sockets: below ``temporary``, or below /tmp where that would be too long."""
+    folder = Path(temporary) / f"ablate-{os.getuid()}"
+    longest = len(os.fsencode(folder / f"{'0' * NAME}.sock"))
+    return folder if longest <= MOST_BYTES else Path("/tmp", folder.name)
+
+
 class Isolation:
     """Fork servers of one launch on this node, started when first needed, shared by all its processes.
 
@@ -51,7 +65,7 @@ class Isolation:
     """
 
     def __init__(self, launch_id: str) -> None:
-        self._folder = Path(tempfile.gettempdir()) / f"ablate-{os.getuid()}"
+        self._folder = socket_folder(tempfile.gettempdir())
         self._launch_id = launch_id
         self._holds: dict[str, socket.socket] = {}
         self._holding = threading.Lock()  # the local launcher asks from one thread per running trial
@@ -92,7 +106,7 @@ class Isolation:
         """Return a new connection to the server of this arm's environment, starting the server if there is none."""
         environment = process_environment(numerics, os.environ)
         text = json.dumps([self._launch_id, sys.executable, arm_environment(environment)])
-        path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.sock"
+        path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:NAME]}.sock"
         with self._holding:
             if str(path) not in self._holds:
                 hold = _open(path) or self._start(path, environment)

@@ -83,6 +83,21 @@ def test_a_trial_that_closes_its_output_is_done_all_the_same(isolated: Isolation
     assert (end.status, end.error) == ("done", "")
 
 
+def test_a_temporary_folder_too_long_for_a_socket_is_no_hindrance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("a" * isolation.MOST_BYTES)
+    long.mkdir()
+    monkeypatch.setattr(isolation.tempfile, "tempdir", str(long))
+    made = Isolation(uuid.uuid4().hex)
+    try:
+        end = made.run(make_task(tmp_path, "small_trainables:Line"))
+    finally:
+        made.close()
+    assert end.status == "done", end.error
+    assert isolation.socket_folder("/var/x").parent == Path("/var/x")
+
+
 def test_an_arm_that_cannot_take_effect_fails_its_trial(isolated: Isolation, tmp_path: Path) -> None:
     numerics = Numerics(env={"ATEN_CPU_CAPABILITY": "vsx"})  # of another processor: torch falls back with a warning
     end = isolated.run(make_task(tmp_path, "small_trainables:Line", numerics=numerics))
