@@ -11,6 +11,8 @@ from ablate.design.validation import describe
 from ablate.design.yaml_source import Loc, YamlSource
 from ablate.errors import Problem, nearest
 
+LARGEST = 2**63 - 1
+
 
 def read_levels(
     levels: Sequence[Any], loc: Loc, source: YamlSource, repeats: bool = False
@@ -35,6 +37,9 @@ def read_levels(
         if not isinstance(level, bool | int | float | str):
             allowed = "a number, a text or true/false"
             problems.append(Problem(source.where(here), f"found {describe(level)}", allowed))
+        elif isinstance(level, int) and abs(level) > LARGEST:  # the store keeps levels in 64 bits
+            advice = f"write it as a number: {float(level):.16e}" if abs(level) < 10**300 else ""
+            problems.append(Problem(source.where(here), f"found {level}", f"at most {LARGEST}", advice=advice))
         elif kept and kind_of(level) != kind_of(kept[0]):
             found = f"found {describe(level)} beside {describe(kept[0])}"
             problems.append(Problem(source.where(here), found, "levels of one kind"))

@@ -153,6 +153,11 @@ OUTCOME = "a mapping: {metric: NAME, last: N} or {evaluate: NAME}"
         ("factors: {f: [1, x]}\n", '6: factors.f[1]: found "x" (text) beside 1 (a whole number)\n    allowed: levels of one kind'),
         ("factors: {f: [1, true]}\n", "6: factors.f[1]: found true (a boolean) beside 1 (a whole number)\n    allowed: levels of one kind"),
         ("factors: {f: [1, 2, 1.0]}\n", "6: factors.f[2]: the level 1.0 stands there twice"),
+        (
+            f"factors: {{f: [1, {2**63}]}}\n",
+            f"6: factors.f[1]: found {2**63}\n    allowed: at most {2**63 - 1}\n"
+            "    write it as a number: 9.2233720368547758e+18",
+        ),
         ("factors: {f: [true, false, true]}\n", "6: factors.f[2]: the level true stands there twice"),
         ("factors: {f: [null]}\n", "6: factors.f[0]: found nothing (null)\n    allowed: a number, a text or true/false"),
         ("factors: {f: [{a: 1}]}\n", "6: factors.f[0]: found a mapping\n    allowed: a number, a text or true/false"),
