@@ -99,8 +99,13 @@ class AuditReport:
         return plain
 
 
-def audit_report(run: Run) -> AuditReport:
-    """Read the audit of a run, of the trials in its first block."""
+def audit_report(run: Run, differences: Mapping[str, str] | None = None) -> AuditReport:
+    """Read the audit of a run, of the trials in its first block.
+
+    Args:
+        run: the store.
+        differences: contrast's label -> first element of weights or data that differs, where that is known.
+    """
     trials, _ = read_trials(run)
     rows = read_audits(run)
     audits: Audits = {trial.trial_id: [row for row in rows if row.trial_id == trial.trial_id] for trial in trials}
@@ -111,7 +116,7 @@ def audit_report(run: Run) -> AuditReport:
         if trial.block == first
     )
     contrasts = tuple(
-        _contrast(found, [trial for trial in trials if trial.arm in (asked.arms or ())], audits)
+        _contrast(found, [trial for trial in trials if trial.arm in (asked.arms or ())], audits, differences or {})
         for asked, found in zip(all_contrasts(run.grid), gap(run).contrasts, strict=True)
     )
     causes = [one.cause for one in (*arms, *contrasts)]
@@ -191,11 +196,16 @@ def _beyond_rounding(side: Audited) -> str:
     return text
 
 
-def _contrast(contrast: ContrastReport, trials: Sequence[Trial], audits: Audits) -> ContrastAudit:
+def _contrast(
+    contrast: ContrastReport, trials: Sequence[Trial], audits: Audits, differences: Mapping[str, str]
+) -> ContrastAudit:
     if contrast.verdict.cause == "BITWISE EQUAL" and (name := _differs(trials, audits)):
         words = f"every loss is equal, bit for bit, but {name} is not; rounding explains every distance from float64"
         return ContrastAudit(contrast.label, "ROUNDING", words)
-    return ContrastAudit(contrast.label, contrast.verdict.cause, _why(contrast))
+    words = _why(contrast)
+    if contrast.verdict.cause == "CONFOUNDED" and contrast.label in differences:
+        words += f": {differences[contrast.label]}"
+    return ContrastAudit(contrast.label, contrast.verdict.cause, words)
 
 
 SAME_DISTANCE = 2.0**-40

@@ -11,6 +11,7 @@ from ablate.design.trial_spec import TrialSpec
 from ablate.errors import BadInput, Problem, TrialsFailed, nearest
 from ablate.launch.audit import audit, cut_down
 from ablate.launch.audit_against import Compared, compare
+from ablate.launch.audit_difference import first_difference
 from ablate.launch.audit_file import AuditFile, read_audit_file, values_of, weights_named_in, write_audit_file
 from ablate.launch.failures import problems
 from ablate.launch.inputs import trial_key
@@ -42,7 +43,7 @@ def run_audit(grid: Path, runs: Path, save: Path | None, against: Path | None, a
         file = read_audit_file(against, Path(folder)) if against else None
         keep = Path(folder) / "kept"
         keep.mkdir()
-        small = cut_down(study, file.inputs if file else None, keep if save or file else None)
+        small = cut_down(study, file.inputs if file else None, keep)
         if file:
             _same_study(small, file)
         launched = audit(small, root, make_console(stderr=True))
@@ -54,14 +55,16 @@ def run_audit(grid: Path, runs: Path, save: Path | None, against: Path | None, a
         compared = _compare(small, file, kept) if file else []
         if save:
             _save(save, small, Run(root), kept)
-    return _told(Run(root), compared, file, as_json)
+        return _told(Run(root), compared, file, _differences(small, kept, Run(root)), as_json)
 
 
-def _told(run: Run, compared: list[Compared], file: AuditFile | None, as_json: bool) -> int:
+def _told(
+    run: Run, compared: list[Compared], file: AuditFile | None, differences: dict[str, str], as_json: bool
+) -> int:
     from analysis.audit_report import FAULTS, audit_report
     from analysis.audit_text import print_audit
 
-    report = audit_report(run)
+    report = audit_report(run, differences)
     lines = [f"{one.trial}: {one.cause}: {one.detail}" for one in compared]
     if file:
         elsewhere = ", ".join(str(value) for value in file.machine.values() if value)
@@ -95,6 +98,24 @@ def _same_study(study: Study, file: AuditFile) -> None:
     for key, spec in keys.items():
         if json.dumps(spec.settings, sort_keys=True) != json.dumps(file.settings[key], sort_keys=True):
             raise BadInput(Problem(where, f"trial {key} had settings {file.settings[key]}, now {spec.settings}"))
+
+
+def _differences(study: Study, kept: dict[str, Path], run: Run) -> dict[str, str]:
+    """Return the label of each contrast of two arms whose inputs differ, with the first difference."""
+    found: dict[str, str] = {}
+    by_cell = {(spec.arm, json.dumps(spec.factors, sort_keys=True)): trial_key(spec) for spec in study.specs}
+    for contrast in study.grid.contrasts:
+        for cell in sorted({cell for _, cell in by_cell}):
+            keys = [by_cell.get((arm, cell), "") for arm in contrast.arms or ()]
+            if len(keys) == 2 and all(key in kept for key in keys):
+                files = kept[keys[0]], kept[keys[1]]
+                one, two = (
+                    run.paths.initial_weights(sha) if (sha := weights_named_in(file)) else None for file in files
+                )
+                assert contrast.arms is not None, "it has two keys"
+                if words := first_difference(contrast.arms, files, (one, two)):
+                    found.setdefault(contrast.label, words)
+    return found
 
 
 def _own_inputs(run: Run) -> list[dict[str, str]]:
