@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -16,8 +17,9 @@ SEED, SCALE = 0, 1.0
 
 
 class Mine:
-    def __init__(self, *, scaled: float = 1.0) -> None:
+    def __init__(self, *, scaled: float = 1.0, shift: float = 0.0) -> None:
         self.scaled = scaled * SCALE
+        self.shift = shift
 
     def prepare(self):
         return "drawn"
@@ -29,7 +31,7 @@ class Mine:
 
     def batches(self, draw):
         while True:
-            x = draw("x").normal((16, 6)) + SEED
+            x = draw("x").normal((16, 6)) + SEED + self.shift
             yield Batch(np.arange(16), {"x": x, "y": x.sum(1, keepdim=True)})
 
     def players(self, model):
@@ -94,11 +96,13 @@ def test_a_fault_in_one_arm_is_named_and_exits_5(place, audit):
     assert "the gradient is not the slope of the loss, in parameter 0.weight" in other.words
 
 
-def test_a_grid_that_turns_the_audit_off_is_audited_all_the_same(place, audit):
-    change(place, "  wrong: {settings: {scaled: 1.01}}\n", "audit: {first: 0}\n", "grid.yaml")
+def test_a_grid_that_turns_the_audit_off_is_audited_all_the_same_and_other_data_confound(place, audit):
+    other = "  other: {settings: {shift: 1.0}}\naudit: {first: 0}\n"
+    change(place, "  wrong: {settings: {scaled: 1.01}}\n", other, "grid.yaml")
     done = audit()
-    assert done.code == 0
-    assert done.out.startswith("ROUNDING: in 3 batches of 2 arms, rounding explains every distance from float64")
+    assert done.code == 5
+    assert done.out.startswith("CONFOUNDED: other against plain: they differ before arithmetic could")
+    assert re.search(r"batch contents \(block 4, seen at batch 0\).*: batch 0, x\[0, 0\] is \S+ in plain,", done.words)
 
 
 @pytest.mark.parametrize(
