@@ -70,12 +70,12 @@ class Workplace:
             "batches": 6,
             "outcome": "{metric: loss, last: 3}",
             "guard": "{first: 1, every: 0}",
-            "audit": "{first: 0}",
             **changes,
         }
         path = self.folder / name
         lines = [f"{key}: {value}" for key, value in keys.items() if value is not None]
-        path.write_text("\n".join(lines) + "\n" + textwrap.dedent(text), encoding="utf-8")
+        audit = "" if "audit" in changes else "audit: {first: 0}\n"  # last, so that line numbers are the test's own
+        path.write_text("\n".join(lines) + "\n" + textwrap.dedent(text) + audit, encoding="utf-8")
         return path
 
     def start(self, *words: object, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

@@ -68,6 +68,7 @@ def test_every_key_is_described():
         "description": "Threads of one trial. Allowed: a whole number from 1.",
         "default": 1,
         "minimum": 1,
+        "maximum": 2**63 - 1,
         "type": "integer",
     }
 
