@@ -26,7 +26,9 @@ Row = dict[str, Any]
 
 def arm(numerics: Mapping[str, Any] | None = None, repeat: str | None = None, **settings: Any) -> Arm:
     """An arm of one block."""
-    return Arm(numerics=Numerics(**(numerics or {})), settings=settings, resources={"CPU": 1.0}, blocks=(0,), repeat=repeat)
+    return Arm(
+        numerics=Numerics(**(numerics or {})), settings=settings, resources={"CPU": 1.0}, blocks=(0,), repeat=repeat
+    )
 
 
 @dataclass

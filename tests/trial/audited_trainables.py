@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from planted_faults import Passes, nudge, plant, players_with, target, truncated
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from ablate.trial.draw import Draw
@@ -29,10 +30,11 @@ class Mlp:
         fault: what is planted, see ``planted_faults``.
         size: how large it is, relative to what is right.
         order: 1 reverses the rows of each batch, so that another data order is seen.
-        bits: of the mantissa that inputs of the model keep, in every precision; 0 for all.
+        bits: of mantissa that the factors of each matrix product keep, in every precision; 0 for all.
     """
 
     optimiser: Any = torch.optim.Adam
+    independent_rows = True
 
     def __init__(self, *, fault: str = "none", size: float = 0.01, order: int = 0, bits: int = 0) -> None:
         self.fault, self.size, self.order, self.bits = fault, size, order, bits
@@ -75,8 +77,17 @@ class Mlp:
         return players_with(self.optimiser, dict(model.named_parameters()), self.fault, self.size)
 
     def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        x = batch.tensors["x"]
-        return model(truncated(x, self.bits) if self.bits else x), None
+        return self.layers(model, batch.tensors["x"]), None
+
+    def layers(self, model: Any, x: Tensor) -> Tensor:
+        """The layers in a row, with the inputs of each product cut to ``bits``."""
+        for layer in model if self.bits else [model]:
+            if self.bits and layer._parameters.get("weight") is not None and layer.weight.dim() > 1:
+                weight, x = truncated(layer.weight, self.bits), truncated(x, self.bits)
+                x = functional_call(layer, {"weight": weight, "bias": layer.bias}, (x,))
+            else:
+                x = layer(x)
+        return x
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         found, carry = self.predict(model, batch, carry)
@@ -106,7 +117,9 @@ def last(model: nn.Module) -> nn.Parameter:
 class Conv(Mlp):
     def net(self) -> nn.Module:
         head = [nn.Flatten(), nn.Linear(5 * 16, 1)]
-        return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1), *head)
+        return nn.Sequential(
+            nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1), *head
+        )
 
     def shape(self) -> tuple[int, ...]:
         return (ROWS, 2, 8, 8)
@@ -115,7 +128,7 @@ class Conv(Mlp):
 class BatchNorm(Mlp):
     """The gradient of the bias before it is 0 but for rounding."""
 
-    optimiser = torch.optim.AdamW
+    optimiser = torch.optim.NAdam
 
     def net(self) -> nn.Module:
         norm = nn.BatchNorm1d(8, momentum=0.0 if self.fault == "stale buffer" else 0.1)
@@ -125,15 +138,13 @@ class BatchNorm(Mlp):
 class Lstm(Mlp):
     """Its state is carried from batch to batch, detached."""
 
+    independent_rows = False
+
     def net(self) -> nn.Module:
         return nn.ModuleDict({"cell": nn.LSTM(6, 8), "head": nn.Linear(8, 1)})
 
     def shape(self) -> tuple[int, ...]:
         return (5, ROWS, 6)
-
-    def batches(self, draw: Draw) -> Iterator[Batch]:
-        for batch in super().batches(draw):
-            yield Batch(batch.index, batch.tensors)
 
     def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         state = (carry["h"], carry["c"]) if carry else None
@@ -149,7 +160,11 @@ class Lstm(Mlp):
 
 class Attention(Mlp):
     def net(self) -> nn.Module:
-        parts = {"attend": nn.MultiheadAttention(8, 2, batch_first=True), "norm": nn.LayerNorm(8), "head": nn.Linear(8, 1)}
+        parts = {
+            "attend": nn.MultiheadAttention(8, 2, batch_first=True),
+            "norm": nn.LayerNorm(8),
+            "head": nn.Linear(8, 1),
+        }
         return nn.ModuleDict(parts)
 
     def shape(self) -> tuple[int, ...]:
@@ -219,15 +234,12 @@ class Mixed(Mlp):
 
 
 class Overflowing(Mlp):
-    """Computes in float16, whose range its activations leave."""
+    """Scales its loss by 65 536 before a cast to float16, which cannot hold it."""
 
     def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        found = model(batch.tensors["x"]) * 3e4
-        if self.fault == "half":
-            found = (found.half() * 3).to(found.dtype)
-        else:
-            found = found * 3
-        return found.clamp(-1e5, 1e5) * 1e-5 if self.fault != "half" else found * 1e-5, None
+        found, carry = super().predict(model, batch, carry)
+        scaled = found * 2.0**18
+        return (scaled.half() if self.fault == "half" else scaled).to(found.dtype) * 2.0**-18, carry
 
 
 class Divided(Mlp):
@@ -299,7 +311,10 @@ class Duel(Mlp):
     """Two players as in a GAN: the second tells drawn numbers from those that the first makes."""
 
     def net(self) -> nn.Module:
-        parts = {name: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, out)) for name, out in (("judge", 1), ("maker", 6))}
+        parts = {
+            name: nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, out))
+            for name, out in (("judge", 1), ("maker", 6))
+        }
         return nn.ModuleDict(parts)
 
     def more(self, draw: Draw) -> dict[str, Tensor]:
@@ -343,6 +358,32 @@ class Window(Mlp):
             wanted = torch.from_numpy(buffer if self.fault == "alias" else buffer.copy())
             losses.append(F.mse_loss(model["line"](frame), wanted))
         return torch.stack(losses).mean(), None
+
+
+class Pooled(Mlp):
+    """What inductor of torch 2.13 differentiates wrongly on the CPU (pytorch issue 185509)."""
+
+    optimiser = torch.optim.SGD
+
+    def net(self) -> nn.Module:
+        return nn.Conv2d(2, 3, 3, padding=1)
+
+    def shape(self) -> tuple[int, ...]:
+        return (ROWS, 2, 6, 7)
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        kept = model(batch.tensors["x"])
+        pool = F.max_pool2d(kept, 3, 1, 1)
+        chosen = torch.where(kept > pool.mean((2, 3), keepdim=True), kept, pool)
+        return (chosen * batch.tensors["y"][:, :, None, None]).mean(), None
+
+
+class OneType(Mlp):
+    """Works in float32 only."""
+
+    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        assert batch.tensors["x"].dtype is torch.float32, "only float32 is supported"
+        return super().predict(model, batch, carry)
 
 
 class SmallPredNet(PredNet):

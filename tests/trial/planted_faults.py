@@ -66,7 +66,14 @@ def _half_detached(x: Tensor, size: float) -> Tensor:
     return size * x.detach() + (1 - size) * x
 
 
+def _cast(dtype: torch.dtype) -> Callable[[Tensor, float], Tensor]:
+    return lambda x, size: x.to(dtype).mul(1.1).to(x.dtype)
+
+
 Passes: dict[str, Callable[[Tensor, float], Tensor]] = {
+    "float32 inside": _cast(torch.float32),
+    "float16 inside": _cast(torch.float16),
+    "bfloat16 inside": _cast(torch.bfloat16),
     "backward": _WrongBackward.apply,  # type: ignore[dict-item]
     "detached": _half_detached,
 }
