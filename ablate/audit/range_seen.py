@@ -38,7 +38,8 @@ class RangeSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if not str(func).startswith(("aten.empty", "aten.new_empty")):
             for t in computed(func, args, kwargs or {}, result):
-                sizes = t.detach().abs()
+                plain = t.detach()
+                sizes = (plain._values() if plain.is_sparse else plain).abs()
                 finite = sizes[torch.isfinite(sizes) & (sizes > 0)]
                 if not finite.numel():
                     continue
