@@ -23,7 +23,7 @@ from ablate.record.journal import read_journal
 from ablate.record.paths import StorePaths
 from ablate.trial.runner import run_trial
 
-FAST = ("Mlp", "Conv", "BatchNorm", "Dropout", "Clipped", "Sparse", "Duel")
+FAST = ("Mlp", "Conv", "Dropout", "Clipped", "Sparse", "Duel")
 
 
 def slow(*values: Any) -> Any:
@@ -97,8 +97,8 @@ def test_a_fault_in_one_arm_is_found_at_batch_0_and_what_is_wrong_is_named(
         slow("Mlp", "broadcast", ("loss", "all")),
         slow("Mlp", "loss scale", ("gradient", "0.weight")),
         slow("Mlp", "detached", ("gradient", "0.weight")),
-        ("Mlp", "stepped twice", ("update", "0.weight")),
-        ("Tied", "decay", ("update", "code.weight")),
+        slow("Mlp", "stepped twice", ("update", "0.weight")),
+        slow("Tied", "decay", ("update", "code.weight")),
         ("Clipped", "clip", ("gradient", "0.weight")),
         slow("Duel", "cut", ("gradient", "maker.0.weight")),
     ],
@@ -195,7 +195,7 @@ def test_another_order_of_rounding_is_rounding(root: Path, trainable: str, numer
     assert judged.cause in ("ROUNDING", "BITWISE EQUAL"), wrong(judged)
 
 
-@pytest.mark.parametrize("trainable", ["Mlp", "Conv", *map(slow, ("BatchNorm", "Lstm", "Chain"))])
+@pytest.mark.parametrize("trainable", ["Mlp", slow("Conv"), slow("BatchNorm"), slow("Lstm"), slow("Chain")])
 def test_bfloat16_is_reduced_precision(root: Path, trainable: str) -> None:
     judged = judge(root, trainable, arm({"precision": "bfloat16"}), batches=2, audit=2)
     assert judged.cause == "REDUCED PRECISION", wrong(judged)
