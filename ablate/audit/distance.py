@@ -186,17 +186,19 @@ def judge(
         detail="",
     )
     if own is not None:
-        own_error, own_bound = distance(own, reference), bound(FLOAT64, FLOAT64)
-        if own_error > own_bound and simulate is not None:
-            own_bound = max(own_bound, FACTOR * _largest(simulate(FINE), reference) * FLOAT64 / FINE)
-        made = replace(made, own_error=own_error, own_bound=own_bound)
+        made = replace(made, own_error=distance(own, reference), own_bound=bound(FLOAT64, FLOAT64))
     if not math.isfinite(made.error):
         return _not_finite(made, arm, reference, beyond_range)
     judged = _judged(made, reference, simulate)
     overflow = overflowed() if judged.verdict == "bug" and overflowed is not None else ""
     if overflow:
         return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(made.dtype, overflow))
-    return judged
+    if judged.verdict == "bug" or judged.own_error is None or judged.own_bound is None or simulate is None:
+        return judged
+    if not judged.own_error > judged.own_bound:
+        return judged
+    explained = FACTOR * _largest(simulate(FINE), reference) * FLOAT64 / FINE
+    return replace(judged, own_bound=max(judged.own_bound, explained))
 
 
 def norm(t: Tensor) -> float:

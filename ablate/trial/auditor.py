@@ -73,6 +73,7 @@ class Auditor:
         self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
         self._wrong_slopes: list[str] = []
+        self._any_drew = False
 
     def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the trainable's batches, or those of a file from elsewhere in their place; keep audited ones."""
@@ -106,19 +107,18 @@ class Auditor:
                 self._continuity.leave(self._stepper, at.batch_index)
             drew = not torch.equal(at.generators["torch"], torch.get_rng_state())
             self._record(at.batch_index, [draw_state_row(drew)])
-            if not seen.complete or self._given_up:
-                return
-            try:
-                self._audit(at, seen, drew)
-                if at.batch_index == self._session.spec.batches - 1:
-                    self._kept.write()
-                    self._record(at.batch_index, map(inputs_row, self._inputs_differ))
-            except AblateError:
-                raise
-            except Exception as error:
-                self._given_up = True
-                words = f"float64: it trains, but could not be run a second time beside that: {last_lines(error)}"
-                self._record(at.batch_index, [unseen_row(words)])
+            if seen.complete and not self._given_up:
+                try:
+                    self._audit(at, seen, drew)
+                except AblateError:
+                    raise
+                except Exception as error:
+                    self._given_up = True
+                    words = f"float64: it trains, but could not be run a second time beside that: {last_lines(error)}"
+                    self._record(at.batch_index, [unseen_row(words)])
+            if at.batch_index == self._session.spec.batches - 1:
+                self._kept.write()
+                self._record(at.batch_index, map(inputs_row, self._inputs_differ))
 
     def _audit(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         first = self._reference is None
@@ -126,7 +126,7 @@ class Auditor:
         if self._reference is None:
             self._reference, unlike = self._reruns.reference(at)
             self._record(at.batch_index, map(unseen_row, unlike))
-        self._reference.draws = self._reruns.draws
+        self._reference.drew, self._reference.draws = drew, self._reruns.draws
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
         own = self._own_code(at, seen) if first else None
@@ -140,7 +140,8 @@ class Auditor:
         self._record(at.batch_index, distance_rows(distances, self._reruns.reference_arm, every))
         if every:
             self._where(at, distances)
-        self._free(at, seen)
+        self._given_up = any(one.verdict == "bug" for one in distances)  # what follows, follows from it
+        self._free(at, seen, drew)
         if first:
             seen_in = self._precision
             self._record(at.batch_index, [precision_row(seen_in.roundoff, seen_in.name, seen_in.where)])
@@ -175,13 +176,17 @@ class Auditor:
             row = unseen_row(f"where the fault is: looking for it failed: {last_lines(error)}")
         self._record(at.batch_index, [row])
 
-    def _free(self, at: Snapshot, seen: Seen) -> None:
+    def _free(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""
         spec = self._session.spec
-        if at.batch_index != len(self._row) or at.batch_index >= spec.audit.first or spec.numerics.gradient_noise:
+        if not self._session.task.audit_whole or self._given_up or spec.numerics.gradient_noise:
             return
+        if at.batch_index != len(self._row) or at.batch_index >= spec.audit.first:
+            return
+        self._any_drew = self._any_drew or drew
         self._row.append((at, seen))
         if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
+            self._reference.drew, self._reference.draws = self._any_drew, None
             run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
             for batch, distance in run.distances(self._precision.roundoff, self._reduction):
                 self._record(batch, distance_rows([distance], self._reruns.reference_arm, every=True, check="free"))

@@ -16,9 +16,11 @@ from torch import Tensor
 from ablate.audit.distance import Distance, judge
 from ablate.audit.rounding_noise import RoundingNoise
 from ablate.trial.local_audit import SAMPLES
+from ablate.trial.protocol import Player
 from ablate.trial.rerun import Rerun
 from ablate.trial.seen import Seen
 from ablate.trial.snapshot import Snapshot
+from ablate.trial.step import Observer
 
 
 class FreeRun:
@@ -70,7 +72,8 @@ class FreeRun:
         for step, at in enumerate(self._ats):
             noise = (lambda step=step: RoundingNoise(roundoff, seed * len(self._ats) + step)) if roundoff else None
             start = _OneRoundoff(self._reference, roundoff, seed) if roundoff and step == 0 else None
-            seen = self._reference.step(at, inside=noise, go_on=step > 0, first=start)
+            last = [LossOnly()] if step == len(self._ats) - 1 else []
+            seen = self._reference.step(at, *last, inside=noise, go_on=step > 0, first=start)
             losses.append(next(iter(seen.players.values())).loss.cpu())
         return losses
 
@@ -78,6 +81,14 @@ class FreeRun:
         if not self._simulated:
             self._simulated = [self._losses(roundoff, seed) for seed in range(SAMPLES)]
         return self._simulated
+
+
+class LossOnly(Observer):
+    """Ends a batch at its first loss: nothing is asked of the last backward pass."""
+
+    def loss(self, player: Player, loss: Tensor) -> bool:
+        """Stop."""
+        return True
 
 
 class _OneRoundoff:

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from ablate.audit.distance import Distance, error_bound, judge, norm, update_bound
+from ablate.audit.distance import Distance, distance, error_bound, judge, norm, update_bound
 from ablate.audit.range_seen import RangeSeen
 from ablate.audit.reduction import ReductionLength
 from ablate.audit.rounding_noise import RoundingNoise
@@ -28,6 +28,12 @@ from ablate.trial.step import Observer, Stepper
 
 SAMPLES = 6
 """Simulations of rounding: all miss one of two ways that a tie can turn in 1 of 64 cases."""
+
+
+FEW = 2
+CLEAR = 1000.0
+"""Where the arm's code is so many times farther off in float64 than float32's rounding explains, few will do: rounding
+alone would need a condition number of 1e11, and is simulated only to say by how much the fault exceeds it."""
 
 
 class ArmsOwn(Observer):
@@ -75,6 +81,7 @@ class LocalAudit:
         self._at = at
         self._arm = arm
         self._reference = reference
+        self._samples = SAMPLES
         self._simulated: dict[float, list[dict[Value, Tensor]]] = {}
         length = ReductionLength()
         self.reference = self._run(None if reduction else lambda: length)
@@ -102,8 +109,19 @@ class LocalAudit:
             code_roundoff: how far from exact the arm's own code is meant to be even in float64: it may round to float32
                 inside, or coarser on purpose.
         """
-        judged = self._judged(roundoff, dict(values(own)) if own is not None else {}, self._simulate)
+        owns = dict(values(own)) if own is not None else {}
+        self._samples = FEW if self._clearly_wrong(owns) else SAMPLES
+        judged = self._judged(roundoff, owns, self._simulate)
         return [self._of_the_code(one, code_roundoff) for one in judged]
+
+    def _clearly_wrong(self, owns: dict[Value, Tensor]) -> bool:
+        """Say whether the arm's own code is so far off in float64 that no conditioning could bring rounding there."""
+        exact = dict(values(self.reference))
+        return any(
+            distance(own, exact[value]) > CLEAR * error_bound(norm(exact[value]), FLOAT32, self.reduction) > 0
+            for value, own in owns.items()
+            if value.quantity != "update"
+        )
 
     def _judged(self, roundoff: float, own: dict[Value, Tensor], simulate: Simulate | None) -> list[Distance]:
         weights = self._weights()
@@ -151,7 +169,7 @@ class LocalAudit:
     def _simulate(self, roundoff: float) -> list[dict[Value, Tensor]]:
         if roundoff not in self._simulated:
             self._simulated[roundoff] = [
-                dict(values(self._run(partial(RoundingNoise, roundoff, seed)))) for seed in range(SAMPLES)
+                dict(values(self._run(partial(RoundingNoise, roundoff, seed)))) for seed in range(self._samples)
             ]
         return self._simulated[roundoff]
 

@@ -35,6 +35,7 @@ class Rerun:
         drawn_in: the arm's precision, in which its draws from torch's global generator were made.
 
     Attributes:
+        drew: whether the arm drew from torch's global generator; watching every operation for draws costs a batch.
         draws: the arm's draws of the batch, with their types and layouts, to be repeated; None if they are not known.
 
     Raises:
@@ -54,6 +55,7 @@ class Rerun:
         self._env = env
         self._reference = reference
         self._drawn_in = drawn_in
+        self.drew = False
         self.draws: DrawLog | None = None
         self.dtype = dtype
         self.device = device
@@ -117,7 +119,8 @@ class Rerun:
                 stack.enter_context(fresh_copies())
             if inside is not None:
                 stack.enter_context(inside())
-            stack.enter_context(DrawnIn(self._drawn_in, self.draws))
+            if self.drew:
+                stack.enter_context(DrawnIn(self._drawn_in, self.draws))
             self.stepper.step(batch, seen, *observers)
         return seen
 

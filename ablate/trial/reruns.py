@@ -60,11 +60,13 @@ class Reruns:
         session: the trial.
 
     Attributes:
+        drew: whether the arm drew from torch's global generator in the batch in hand.
         draws: the arm's draws from torch's global generator in the batch in hand; None if there were none.
         reference_arm: the arm whose settings the reference has.
     """
 
     def __init__(self, make: Callable[..., Any], session: Session) -> None:
+        self.drew = False
         self.draws: DrawLog | None = None
         self.reference_arm = session.spec.arm
         self._make = make
@@ -98,7 +100,7 @@ class Reruns:
 
     def note_draws(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike."""
-        self.draws = None
+        self.drew, self.draws = drew, None
         if drew:
             log = DrawLog()
             again = self.own(self._dtype)
@@ -122,7 +124,7 @@ class Reruns:
     def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
         device = CPU if reference else self._session.device
         made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
-        made.draws = self.draws
+        made.drew, made.draws = self.drew, self.draws
         return made
 
 
