@@ -1,0 +1,190 @@
+"""What the audit costs, in ordinary batches; and what two other ways of comparing say about the same cases.
+
+    OMP_NUM_THREADS=1 python benchmarks/audit.py [repeats]
+
+Cost: trials with and without the audit of their first 3 batches take turns in this process, and processor time is
+counted, so that a busy machine disturbs less; figures are of medians. The arm is held against another one, as in a
+launch. "once" is the trial whose audit is whole (one block an arm): it makes the slope check and keeps every value.
+
+Comparison: arms of the test suite's small trainables, clean ones in other arithmetic and faulty ones. Each way is given
+what the first batch gave in the arm, in a plain float32 arm and in float64: loss, gradients and updates.
+
+- ablate: the verdict of the audit.
+- same: ``torch._dynamo.utils.same`` with its defaults (root mean square error to float64, against the plain arm's).
+- assert_close: ``torch.testing.assert_close`` with its defaults for the type, arm against plain arm.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics, SketchPlan, TrialSpec
+from ablate.record.paths import StorePaths
+from ablate.trial.cpu import cpu_model
+from ablate.trial.runner import run_trial
+from ablate.trial.task import ReferenceArm, TrialTask
+
+TESTS = Path(__file__).parent.parent / "tests" / "trial"
+AIM = 12
+AUDITED, BATCHES = 3, 20
+
+MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+    "PredNet 24x16": ("trainables.prednet:PredNet", {"width": 24, "height": 16, "channels": "3,16,32"}),
+    "PredNet 80x56": ("trainables.prednet:PredNet", {"width": 80, "height": 56, "channels": "3,16,32"}),
+    "autoencoder": ("trainables.autoencoder:Autoencoder", {"batch_size": 16}),
+}
+
+SMALL = ("Mlp", "Conv", "BatchNorm", "Lstm", "Attention", "Tied", "Accumulated", "Divided", "Chain", "Sparse", "Duel")
+CLEAN: dict[str, dict[str, Any]] = {
+    "one ulp": {"numerics": Numerics(perturb="one-ulp")},
+    "no oneDNN": {"numerics": Numerics(onednn=False)},
+    "two threads": {"numerics": Numerics(threads=2)},
+    "bfloat16": {"numerics": Numerics(precision="bfloat16")},
+}
+FAULTS: dict[str, dict[str, Any]] = {
+    "gradient 1 % off": {"settings": {"fault": "scaled", "size": 1e-2}},
+    "gradient 0.1 % off": {"settings": {"fault": "scaled", "size": 1e-3}},
+    "gradient 0.01 % off": {"settings": {"fault": "scaled", "size": 1e-4}},
+    "rate 1 % off": {"settings": {"fault": "rate", "size": 1e-2}},
+    "gradient 1 % off, all arms": {"settings": {"fault": "scaled", "size": 1e-2}, "all": True},
+}
+
+
+def run(trainable: str, root: Path, first: int, whole: bool = True, kept: Path | None = None, **changes: Any) -> float:
+    """Run a trial; return its processor time in seconds."""
+    fields: dict[str, Any] = {"settings": {}, "numerics": Numerics(), "batches": BATCHES, **changes}
+    all_arms = fields.pop("all", False)
+    reference = fields.pop("reference", None) or (fields["settings"] if all_arms else {})
+    spec = TrialSpec(
+        study="benchmark",
+        trainable=trainable,
+        arm="other",
+        factors={},
+        block=0,
+        guard=GuardPlan(first=0, every=0),
+        audit=AuditPlan(first=first),
+        sketches=SketchPlan(every=0),
+        resources={"CPU": 1.0},
+        **fields,
+    )
+    for folder in StorePaths(root).folders:
+        folder.mkdir(parents=True, exist_ok=True)
+    task = TrialTask(
+        spec=spec,
+        root=str(root),
+        attempt=1,
+        cwd=str(root),
+        search=(str(TESTS),),
+        reference=ReferenceArm(arm="plain", settings=reference, env={}),
+        audit_whole=whole,
+        kept=str(kept) if kept else None,
+    )
+    began = time.process_time()
+    end = run_trial(task)
+    if end.status != "done":
+        raise SystemExit(end.error)
+    return time.process_time() - began
+
+
+def cost(trainable: str, settings: dict[str, Any], repeats: int) -> tuple[float, float, float]:
+    """Return seconds of a batch, of an audit, and of an audit that is whole."""
+    plans: dict[str, dict[str, Any]] = {
+        "short": {"first": 0, "batches": AUDITED},
+        "long": {"first": 0},
+        "audited": {"first": AUDITED, "whole": False, "batches": AUDITED},
+        "whole": {"first": AUDITED, "batches": AUDITED},
+    }
+    times: dict[str, list[float]] = {name: [] for name in plans}
+    for repeat in range(repeats + 1):
+        for name, plan in plans.items():
+            with tempfile.TemporaryDirectory() as folder:
+                spent = run(trainable, Path(folder), settings=settings, reference=settings, **plan)
+            if repeat:
+                times[name].append(spent)
+    found = {name: median(taken) for name, taken in times.items()}
+    batch = (found["long"] - found["short"]) / (BATCHES - AUDITED)
+    return batch, found["audited"] - found["short"], found["whole"] - found["short"]
+
+
+def values(trainable: str, root: Path, **changes: Any) -> tuple[dict[str, Tensor], dict[str, Tensor], bool]:
+    """Return what a trial's first batch gave, the same in float64, and whether the audit raised an alarm."""
+    root.mkdir()
+    kept = root / "kept.safetensors"
+    run(f"audited_trainables:{trainable}", root, 1, kept=kept, batches=1, **changes)
+    found = load_file(kept)
+    arm = {name.removesuffix(".arm"): tensor for name, tensor in found.items() if name.endswith(".arm")}
+    float64 = {name.removesuffix(".float64"): tensor for name, tensor in found.items() if name.endswith(".float64")}
+    files = (root / "journal").glob("*.audits.jsonl")
+    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return arm, float64, any(row["verdict"] == "bug" for row in rows)
+
+
+def dynamo_alarm(plain: Mapping[str, Tensor], arm: Mapping[str, Tensor], exact: Mapping[str, Tensor]) -> bool:
+    from torch._dynamo.utils import same
+
+    return not all(same(plain[n].float(), arm[n].float(), exact[n], log_error=lambda *_, **__: None) for n in plain)
+
+
+def close_alarm(plain: Mapping[str, Tensor], arm: Mapping[str, Tensor], dtype: torch.dtype) -> bool:
+    try:
+        for name in plain:
+            torch.testing.assert_close(arm[name].to(dtype), plain[name].to(dtype))
+    except AssertionError:
+        return True
+    return False
+
+
+def compare() -> None:
+    print(f"\n{'alarms raised, of ' + str(len(SMALL)):<30} {'ablate':>7} {'same':>7} {'assert_close':>13}")
+    totals = {"false alarms": [0, 0, 0], "missed faults": [0, 0, 0]}
+    with tempfile.TemporaryDirectory() as folder:
+        for case, changes in {**CLEAN, **FAULTS}.items():
+            counts = [0, 0, 0]
+            for number, trainable in enumerate(SMALL):
+                root = Path(folder) / f"{case} {number}"
+                root.mkdir()
+                common = {"settings": changes["settings"], "all": True} if changes.get("all") else {}
+                plain, _, _ = values(trainable, root / "plain", **common)
+                arm, exact, alarm = values(trainable, root / "arm", **changes)
+                low = changes.get("numerics", Numerics()).precision == "bfloat16"
+                counts[0] += alarm
+                counts[1] += dynamo_alarm(plain, arm, exact)
+                counts[2] += close_alarm(plain, arm, torch.bfloat16 if low else torch.float32)
+            print(f"{case:<30} {counts[0]:>7} {counts[1]:>7} {counts[2]:>13}", flush=True)
+            for way, count in enumerate(counts):
+                totals["false alarms" if case in CLEAN else "missed faults"][way] += (
+                    count if case in CLEAN else len(SMALL) - count
+                )
+    for what, of in (("false alarms", len(CLEAN)), ("missed faults", len(FAULTS))):
+        ours, dynamo, close = totals[what]
+        print(f"{what + ', of ' + str(of * len(SMALL)):<30} {ours:>7} {dynamo:>7} {close:>13}")
+
+
+def main() -> None:
+    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    load = os.getloadavg()[0]
+    busy = f", busy (load {load:.1f})" if load > 0.5 else ""
+    print(f"{cpu_model()}{busy}, Python {platform.python_version()}, torch {torch.__version__}")
+    print(f"in ordinary batches, for the first {AUDITED} (aim {AIM}, and a fixed start):")
+    print(f"{'':<16} {'batch ms':>9} {'audit':>12} {'once':>12}")
+    for name, (trainable, settings) in MODELS.items():
+        batch, audit, whole = cost(trainable, settings, repeats)
+        print(f"{name:<16} {batch * 1e3:>9.1f} {audit / batch:>12.1f} {whole / batch:>12.1f}", flush=True)
+    compare()
+
+
+if __name__ == "__main__":
+    main()
