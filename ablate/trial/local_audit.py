@@ -110,16 +110,16 @@ class LocalAudit:
                 inside, or coarser on purpose.
         """
         owns = dict(values(own)) if own is not None else {}
-        self._samples = FEW if self._clearly_wrong(owns) else SAMPLES
+        self._samples = FEW if self.clearly_wrong(own) else SAMPLES
         judged = self._judged(roundoff, owns, self._simulate)
         return [self._of_the_code(one, code_roundoff) for one in judged]
 
-    def _clearly_wrong(self, owns: dict[Value, Tensor]) -> bool:
+    def clearly_wrong(self, own: Seen | None) -> bool:
         """Say whether the arm's own code is so far off in float64 that no conditioning could bring rounding there."""
         exact = dict(values(self.reference))
         return any(
-            distance(own, exact[value]) > CLEAR * error_bound(norm(exact[value]), FLOAT32, self.reduction) > 0
-            for value, own in owns.items()
+            distance(found, exact[value]) > CLEAR * error_bound(norm(exact[value]), FLOAT32, self.reduction) > 0
+            for value, found in (values(own) if own is not None else ())
             if value.quantity != "update"
         )
 
