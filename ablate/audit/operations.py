@@ -19,6 +19,7 @@ JUMP = 10.0
 QUADRATIC = 20_000
 """Longest logs whose differing middle is aligned in full; in longer ones only their common beginning and end are."""
 
+COPIES = ("aten.clone", "aten.copy_", "aten._to_copy", "aten.detach")
 ADDED = frozenset(("add", "add_", "sub", "sub_", "rsub", "lerp", "lerp_"))
 SUMMED = frozenset(("sum", "cumsum", "index_add", "scatter_add", "embedding_dense_backward", "logsumexp"))
 
@@ -165,6 +166,18 @@ def _aligned(log: Sequence[Record], reference: Sequence[Record]) -> Iterator[tup
     partner.update((len(a) - end + k, len(b) - end + k) for k in range(end))
     for position, record in enumerate(log):
         yield position, record, reference[partner[position]] if position in partner else None
+
+
+def first_unlike(log: Sequence[Record], reference: Sequence[Record]) -> tuple[Record, Record] | None:
+    """Return the first place where two logs hold another operation, or one on other shapes; None if there is none.
+
+    Copies and casts are passed over: a reference may copy what it saves.
+    """
+    kept = [[one for one in records if not one.operation.startswith(COPIES)] for records in (log, reference)]
+    for mine, theirs in zip(*kept, strict=False):
+        if mine.key != theirs.key:
+            return mine, theirs
+    return None
 
 
 def _common(a: Sequence[object], b: Sequence[object]) -> int:

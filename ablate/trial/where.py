@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 
 from ablate.audit.distance import Distance, error_bound
-from ablate.audit.operation_log import recorded_call
-from ablate.audit.operations import Departure, first_departure
+from ablate.audit.operation_log import Record, log_operations, recorded_call
+from ablate.audit.operations import Departure, first_departure, first_unlike
 from ablate.audit.reproduction import Subject, write_gradient, write_operation
 from ablate.audit.roundoff import FLOAT64
 from ablate.record.paths import StorePaths
@@ -99,6 +99,10 @@ class Where:
         arm = self._rerun(dtype)
         run, exact = partial(arm.step, self._at), partial(self._reference.step, self._at)
         found = first_departure(run, exact, max(bound, 1e-9), arm.stepper.model)
+        if own_is_wrong and (found is None or found.kind != "operation"):
+            unlike = first_unlike(log_operations(run), log_operations(exact))
+            if unlike is not None:
+                return self._other_code(*unlike)
         if found is None:
             compiled = self._session.spec.numerics.compile
             why = "run as written, without torch.compile, no operation departs: the fault is in the compiled code"
@@ -111,6 +115,13 @@ class Where:
             detail=found.words,
             file=None if own_is_wrong else self._operation(run, found, bound),
         )
+
+    def _other_code(self, mine: Record, theirs: Record) -> Row:
+        """Return the row for code that runs other operations than the reference arm's, such as one term less."""
+        arm = self._session.task.reference.arm if self._session.task.reference else "the reference"
+        at = f" at {theirs.source}" if theirs.source else ""
+        detail = f"the code of {arm} runs {theirs.operation}{at} where this arm's runs {mine.operation}"
+        return self._row("found", near=mine.operation, source=theirs.source or mine.source, detail=detail)
 
     def _operation(self, run: Callable[[], object], found: Departure, bound: float) -> Path | None:
         """Write the file of one operation; None where it is right on its own inputs, or cannot be written down."""

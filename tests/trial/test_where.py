@@ -1,0 +1,60 @@
+"""Where a fault is: named by line, and shown by a file of its own that exits with 1."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from audited_study import Judged, arm, judge
+
+torch.set_num_threads(1)
+
+
+def departure(judged: Judged) -> dict[str, object]:
+    (row,) = (row for row in judged.rows if row["check"] == "departure")
+    return row
+
+
+def shown(judged: Judged) -> subprocess.CompletedProcess[str]:
+    path = judged.run.paths.root / str(departure(judged)["role"])
+    assert len(path.read_text().splitlines()) < 40
+    return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_a_scaled_gradient_is_shown_against_the_slope(tmp_path: Path) -> None:
+    judged = judge(tmp_path, "Mlp", arm(fault="scaled"), batches=1, audit=1)
+    row = departure(judged)
+    assert (row["verdict"], row["near"], row["detail"]) == (
+        "found",
+        "backward",
+        "the gradient is not the slope of the loss",
+    )
+    done = shown(judged)
+    assert done.returncode == 1, done.stderr
+    # the planted factor is 1.01; central differences in float64 are good to far better than a thousandth of it
+    error = float(done.stdout.split("largest relative error ")[1].split(",")[0])
+    assert error == pytest.approx(0.01, rel=1e-3)
+    assert "in 0.weight" in done.stdout
+
+
+def test_an_overwritten_tensor_is_shown_beside_clones(tmp_path: Path) -> None:
+    judged = judge(tmp_path, "Window", arm(fault="alias"), batches=1, audit=1)
+    assert departure(judged)["detail"] == "a saved tensor is overwritten"
+    assert shown(judged).returncode == 1
+
+
+def test_another_function_is_placed_by_its_first_departing_operation(tmp_path: Path) -> None:
+    judged = judge(tmp_path, "Mlp", arm(fault="term"), batches=1, audit=1)
+    row = departure(judged)
+    assert row["verdict"] == "found"
+    assert "audited_trainables.py:" in str(row["source"])
+    assert "the code of reference runs aten.pow.Tensor_Scalar at " in str(row["detail"])
+    assert row["role"] is None
+
+
+def test_a_right_arm_has_no_departure(tmp_path: Path) -> None:
+    judged = judge(tmp_path, "Mlp", arm({"onednn": False}, order=0), batches=1, audit=1)
+    assert not [row for row in judged.rows if row["check"] == "departure"]
