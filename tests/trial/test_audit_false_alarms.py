@@ -38,6 +38,8 @@ ARMS: dict[str, dict[str, Any]] = {
 }
 CARRIED = ("Lstm", "SmallPredNet")
 """Their rows may not be permuted."""
+CONVOLVED = ("Conv", "SmallPredNet")
+"""They alone have a memory format."""
 NOT_BFLOAT16 = ("Window",)
 """It goes through NumPy, which has no such type."""
 BLOCKS = 2
@@ -65,6 +67,7 @@ def audit(root: Path, architecture: str, block: int = 0, first: int = 2, **chang
 
 def cases(architecture: str) -> list[tuple[str, int]]:
     unfit = {"rows permuted"} if architecture in CARRIED else set()
+    unfit |= {"channels last"} if architecture not in CONVOLVED else set()
     unfit |= {"bfloat16"} if architecture in NOT_BFLOAT16 else set()
     return [(name, block) for name in ARMS if name not in unfit for block in range(BLOCKS)]
 
