@@ -56,7 +56,7 @@ def draw_parameter_growth(contrasts: Sequence[ParameterGrowth], population: str)
             legend_below(figure, axis)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_xlabel("batches trained")
-        axis.set_ylabel("distance / distance trained (log scale)")
+        axis.set_ylabel("distance / distance trained\n(log scale)")
     return Captioned(figure, "How far the parameters part", _caption(contrasts, parted, population))
 
 
