@@ -130,8 +130,8 @@ class Auditor:
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
         own = self._own_code(at, seen) if first else None
-        unexplained = local.exceeds(self._precision.roundoff, own) and not local.clearly_wrong(own)
-        if unexplained and not self._precision.seen:
+        # also where a fault looks clear: code that casts to bfloat16 does so in float64, and is as far off
+        if not self._precision.seen and local.exceeds(self._precision.roundoff, own):
             self._precision = self._reruns.precision(at, seen, self._precision)
         judged = local.distances(self._precision.roundoff, own, self._precision.of_the_code)
         distances = [_drawn(one) if drew else one for one in judged]
