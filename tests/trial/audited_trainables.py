@@ -11,215 +11,17 @@ from typing import Any
 
 import numpy as np
 import torch
-from planted_faults import Passes, nudge, plant, players_with, target, truncated
+from audited_layers import Accumulated, Attention, BatchNorm, Conv, DrawnDropout, Dropout, Lstm, Sparse, Tied
+from audited_mlp import ROWS, Mlp
+from planted_faults import plant, players_with
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Player
 from trainables.prednet import PredNet
 
-ROWS = 12
-
-
-class Mlp:
-    """Regression with a small penalty on the output's bias; the other architectures change a method or two.
-
-    Args:
-        fault: what is planted, see ``planted_faults``.
-        size: how large it is, relative to what is right.
-        order: 1 reverses the rows of each batch, so that another data order is seen.
-        bits: of mantissa that the factors of each matrix product keep, in every precision; 0 for all.
-    """
-
-    optimiser: Any = torch.optim.Adam
-    independent_rows = True
-
-    def __init__(self, *, fault: str = "none", size: float = 0.01, order: int = 0, bits: int = 0) -> None:
-        self.fault, self.size, self.order, self.bits = fault, size, order, bits
-
-    def net(self) -> nn.Module:
-        return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 1))
-
-    def shape(self) -> tuple[int, ...]:
-        return (ROWS, 6)
-
-    def prepare(self) -> str:
-        return "drawn"
-
-    def build(self) -> nn.Module:
-        if self.fault == "own weights":
-            torch.set_default_dtype(torch.float64)
-        try:
-            self.model = self.net()
-        finally:
-            if self.fault == "own weights":
-                torch.set_default_dtype(torch.float32)
-        self.model.float()
-        plant(self.model, self.fault, self.size)
-        return self.model
-
-    def batches(self, draw: Draw) -> Iterator[Batch]:
-        for k in range(10**6):
-            if self.fault == "nudge" and k:
-                nudge(self.model, self.size)
-            tensors = {"x": draw("x").normal(self.shape()), "y": draw("y").uniform((ROWS, 1)), **self.more(draw)}
-            index = np.arange(ROWS) + ROWS * k
-            if self.order:
-                index, tensors = index[::-1].copy(), {name: t.flip(0) for name, t in tensors.items()}
-            yield Batch(index, tensors)
-
-    def more(self, draw: Draw) -> dict[str, Tensor]:
-        return {}
-
-    def players(self, model: nn.Module) -> list[Player]:
-        return players_with(self.optimiser, dict(model.named_parameters()), self.fault, self.size)
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        return self.layers(model, batch.tensors["x"]), None
-
-    def layers(self, model: Any, x: Tensor) -> Tensor:
-        """The layers in a row, with the inputs of each product cut to ``bits``."""
-        for layer in model if self.bits else [model]:
-            if self.bits and layer._parameters.get("weight") is not None and layer.weight.dim() > 1:
-                weight, x = truncated(layer.weight, self.bits), truncated(x, self.bits)
-                x = functional_call(layer, {"weight": weight, "bias": layer.bias}, (x,))
-            else:
-                x = layer(x)
-        return x
-
-    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        found, carry = self.predict(model, batch, carry)
-        if self.fault in Passes:
-            found = Passes[self.fault](found, self.size)
-        wanted = target(batch.tensors["y"], self.fault)
-        loss = F.mse_loss(found, wanted, reduction="sum" if self.fault == "reduction" else "mean")
-        if self.fault == "broadcast":
-            loss = (found - wanted[:, 0]).square().mean()
-        if self.fault != "term":
-            loss = loss + 0.1 * last(model).square().sum()
-        if self.fault == "loss scale":  # multiplied by 1024 and divided by 1000
-            loss = loss + (loss - loss.detach()) * 0.024
-        if self.fault == "overwritten":
-            wanted.detach().numpy()[:] = 0.25
-        return loss, carry
-
-    def after_step(self, model: nn.Module, player: Player) -> None:
-        if self.fault == "stepped twice":
-            player.optimiser.step()
-
-
-def last(model: nn.Module) -> nn.Parameter:
-    return list(model.parameters())[-1]
-
-
-class Conv(Mlp):
-    def net(self) -> nn.Module:
-        head = [nn.Flatten(), nn.Linear(5 * 16, 1)]
-        return nn.Sequential(
-            nn.Conv2d(2, 4, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 5, 3, padding=1), *head
-        )
-
-    def shape(self) -> tuple[int, ...]:
-        return (ROWS, 2, 8, 8)
-
-
-class BatchNorm(Mlp):
-    """The gradient of the bias before it is 0 but for rounding."""
-
-    optimiser = torch.optim.NAdam
-
-    def net(self) -> nn.Module:
-        norm = nn.BatchNorm1d(8, momentum=0.0 if self.fault == "stale buffer" else 0.1)
-        return nn.Sequential(nn.Linear(6, 8), norm, nn.ReLU(), nn.Linear(8, 1))
-
-
-class Lstm(Mlp):
-    """Its state is carried from batch to batch, detached."""
-
-    independent_rows = False
-
-    def net(self) -> nn.Module:
-        return nn.ModuleDict({"cell": nn.LSTM(6, 8), "head": nn.Linear(8, 1)})
-
-    def shape(self) -> tuple[int, ...]:
-        return (5, ROWS, 6)
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        state = (carry["h"], carry["c"]) if carry else None
-        if state and self.fault == "carry":
-            state = (state[0] * (1 + self.size), state[1])
-        if state and self.fault == "forgotten carry":
-            state = None
-        outputs, (h, c) = model["cell"](batch.tensors["x"], state)
-        if self.fault == "attached carry":
-            return model["head"](outputs[-1]), {"h": h, "c": c}
-        return model["head"](outputs[-1]), {"h": h.detach(), "c": c.detach()}
-
-
-class Attention(Mlp):
-    def net(self) -> nn.Module:
-        parts = {
-            "attend": nn.MultiheadAttention(8, 2, batch_first=True),
-            "norm": nn.LayerNorm(8),
-            "head": nn.Linear(8, 1),
-        }
-        return nn.ModuleDict(parts)
-
-    def shape(self) -> tuple[int, ...]:
-        return (ROWS, 5, 8)
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        x = batch.tensors["x"]
-        seen, _ = model["attend"](x, x, x, need_weights=False)
-        more = F.scaled_dot_product_attention(seen, x, x, is_causal=True)
-        return model["head"](model["norm"](seen + more).mean(1)), None
-
-
-class Dropout(Mlp):
-    """Draws its masks from torch's global generator."""
-
-    def net(self) -> nn.Module:
-        return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 1))
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        if self.fault == "eval mode":
-            model.eval()
-        return super().predict(model, batch, carry)
-
-
-class DrawnDropout(Mlp):
-    """Draws its masks from a named stream, in ``batches``."""
-
-    def net(self) -> nn.Module:
-        return nn.Sequential(nn.Linear(6, 16), nn.Linear(16, 1))
-
-    def more(self, draw: Draw) -> dict[str, Tensor]:
-        return {"mask": (draw("mask").uniform((ROWS, 16)) < 0.7).float() / 0.7}
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        return model[1](model[0](batch.tensors["x"]).relu() * batch.tensors["mask"]), None
-
-
-class Tied(Mlp):
-    """One matrix is used forwards and, transposed, backwards."""
-
-    optimiser = torch.optim.RMSprop
-
-    def net(self) -> nn.Module:
-        return nn.ModuleDict({"code": nn.Linear(6, 6), "head": nn.Linear(6, 1)})
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        code = torch.tanh(model["code"](batch.tensors["x"]))
-        return model["head"](F.linear(code, model["code"].weight.t())), None
-
-
-class Accumulated(Mlp):
-    """Three micro-batches, each with a graph of its own, in one loss."""
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        return torch.cat([model(part) for part in batch.tensors["x"].chunk(3)]), None
+__all__ = ["Accumulated", "Attention", "BatchNorm", "Conv", "DrawnDropout", "Dropout", "Lstm", "Sparse", "Tied"]
 
 
 class Mixed(Mlp):
@@ -290,21 +92,6 @@ class Clipped(Mlp):
 
     def restore(self, state: dict[str, Any]) -> None:
         self.steps = state["steps"]
-
-
-class Sparse(Mlp):
-    """Looks words up; the gradient of the table is sparse."""
-
-    optimiser = torch.optim.SGD
-
-    def net(self) -> nn.Module:
-        return nn.ModuleDict({"table": nn.Embedding(20, 6, sparse=True), "head": nn.Linear(6, 1)})
-
-    def more(self, draw: Draw) -> dict[str, Tensor]:
-        return {"words": (draw("words").uniform((ROWS, 4)) * 20).long()}
-
-    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        return model["head"](model["table"](batch.tensors["words"]).mean(1)), None
 
 
 class Duel(Mlp):

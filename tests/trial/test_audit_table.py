@@ -30,7 +30,7 @@ def slow(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
-TRAINABLES = ("audited_trainables.py", "planted_faults.py")
+TRAINABLES = ("audited_trainables.py", "audited_mlp.py", "audited_layers.py", "planted_faults.py")
 CALM = ("equal", "rounding", "reduced", "clean", "drawn")
 
 
