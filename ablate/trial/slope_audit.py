@@ -125,7 +125,7 @@ class PassedOn(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Return the tensor itself where its gradient would be stopped."""
-        stops = func in (Tensor.detach, torch.detach) or func is Tensor.data.__get__  # type: ignore[attr-defined]
+        stops = func in (Tensor.detach, torch.detach) or func == Tensor.data.__get__  # type: ignore[attr-defined]
         if stops and args[0].requires_grad:
             self.sources.append(source(here()))
             return args[0].view_as(args[0])

@@ -76,6 +76,7 @@ Passes: dict[str, Callable[[Tensor, float], Tensor]] = {
     "bfloat16 inside": _cast(torch.bfloat16),
     "backward": _WrongBackward.apply,  # type: ignore[dict-item]
     "detached": _half_detached,
+    "data": lambda x, size: size * x.data + (1 - size) * x,
 }
 """What the prediction goes through, by fault."""
 

@@ -165,8 +165,11 @@ def test_a_weight_that_is_moved_between_two_batches_is_named(root: Path) -> None
     assert judged.named("free", batch=1) == {("loss", "all")}
 
 
-def test_a_gradient_that_is_stopped_on_purpose_in_all_arms_is_no_bug_and_its_line_is_said(root: Path) -> None:
-    judged = judge(root, "Mlp", arm(repeat="reference"), settings={"fault": "detached"}, batches=1, audit=1)
+@pytest.mark.parametrize("fault", ["detached", "data"])
+def test_a_gradient_that_is_stopped_on_purpose_in_all_arms_is_no_bug_and_its_line_is_said(
+    root: Path, fault: str
+) -> None:
+    judged = judge(root, "Mlp", arm(repeat="reference"), settings={"fault": fault}, batches=1, audit=1)
     assert judged.cause == "BITWISE EQUAL", wrong(judged)
     (slope,) = (row for row in judged.rows if row["check"] == "slope")
     assert slope["verdict"] == "unjudged"
