@@ -74,6 +74,7 @@ def test_ctrl_c_keeps_what_was_acknowledged(place, how):
     complete(place, before, "--local")
 
 
+@pytest.mark.slow
 @HOW
 def test_sigterm_keeps_what_was_acknowledged(place, how):
     process = under_way(place, *how)
@@ -117,6 +118,7 @@ def test_kill_9_of_a_trial_fails_that_trial_alone(place, how):
     complete(place, {key: before[key]}, "--local")
 
 
+@pytest.mark.slow
 @HOW
 def test_ctrl_c_twice_ends_at_once_and_still_loses_nothing(place, how):
     process = under_way(place, *how)

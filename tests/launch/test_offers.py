@@ -61,6 +61,7 @@ def test_without_an_offer_the_arm_is_refused_and_with_it_it_runs(place):
     assert whole(place.root()) == 4
 
 
+@pytest.mark.slow
 def test_an_embedded_ray_has_it_too(place):
     done = place.ablate("launch", "--offer", "cpu_i5=1", place.grid(TAGGED, blocks=1))
     assert done.code == 0, done.text

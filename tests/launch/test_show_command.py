@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow.compute as pc
+import pytest
 
 from ablate.record.reader import Run
 from tests.conftest import whole
@@ -37,6 +38,7 @@ def losses(root: Path) -> list[tuple[str, int, float]]:
     return sorted(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
 
 
+@pytest.mark.slow
 def test_a_launch_with_artifacts_gives_a_picture_and_the_same_losses_as_one_without(place):
     (place.folder / "shown.py").write_text(SHOWN)
     plain = place.grid(ARMS, "plain.yaml", trainable="shown:Shown")

@@ -50,7 +50,7 @@ def test_another_function_is_placed_by_its_first_departing_operation(tmp_path: P
     judged = judge(tmp_path, "Mlp", arm(fault="term"), batches=1, audit=1)
     row = departure(judged)
     assert row["verdict"] == "found"
-    assert "audited_trainables.py:" in str(row["source"])
+    assert "audited_mlp.py:" in str(row["source"])
     assert "the code of reference runs aten.pow.Tensor_Scalar at " in str(row["detail"])
     assert row["role"] is None
 
