@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from ablate.launch.inputs import trial_key
 from ablate.launch.study import Study, read_study
 from ablate.record.reader import Run
 from ablate.terminal import emit, make_console
+from ablate.trial.task import TrialEnd
 
 FAULT = 5
 """Exit code for BUG and CONFOUNDED."""
@@ -48,7 +50,8 @@ def run_audit(grid: Path, runs: Path, save: Path | None, against: Path | None, a
             _same_study(small, file)
         launched = audit(small, root, make_console(stderr=True))
         if launched.failed:
-            raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), f"ablate trial {grid}"))
+            failed = _in_the_study(launched.failed, small, study)
+            raise TrialsFailed(*problems(failed, launched.ran, str(root), f"ablate trial {grid}"))
         kept = {
             trial_key(spec): path for spec in small.specs if (path := keep / f"{spec.trial_id}.safetensors").exists()
         }
@@ -56,6 +59,14 @@ def run_audit(grid: Path, runs: Path, save: Path | None, against: Path | None, a
         if save:
             _save(save, small, Run(root), kept)
         return _told(Run(root), compared, file, _differences(small, kept, Run(root)), as_json)
+
+
+def _in_the_study(failed: Sequence[TrialEnd], small: Study, study: Study) -> list[TrialEnd]:
+    """Return failures under the ids of the study's own trials, which `ablate trial` knows: an audit's are shorter."""
+    block = min(study.grid.blocks)
+    own = {trial_key(spec): spec.trial_id for spec in study.specs if spec.block == block}
+    ids = {spec.trial_id: own[trial_key(spec)] for spec in small.specs}
+    return [end.model_copy(update={"trial_id": ids[end.trial_id]}) for end in failed]
 
 
 def _told(

@@ -11,11 +11,14 @@ import torch
 from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_torch
 
+from ablate.design.cross import trials
 from ablate.design.grid import load_grid
 from ablate.errors import BadInput
+from ablate.launch.audit import audit_grid
 from ablate.launch.audit_against import compare
-from ablate.launch.audit_command import _same_study
+from ablate.launch.audit_command import _in_the_study, _same_study
 from ablate.launch.audit_file import read_audit_file, values_of, weights_named_in, write_audit_file
+from ablate.trial.task import TrialEnd
 
 KEY = '["plain", {}]'
 GRID = "study: s\nquestion: q\ntrainable: mine:Mine\nbatches: 3\nblocks: 1\narms: {plain: {}}\n"
@@ -76,8 +79,6 @@ def test_a_file_of_another_kind_or_format_is_refused(written, tmp_path):
 
 class _Study:
     def __init__(self, tmp_path: Path, text: str) -> None:
-        from ablate.design.cross import trials
-
         (tmp_path / "grid.yaml").write_text(text)
         self.grid = load_grid(tmp_path / "grid.yaml")
         self.specs = trials(self.grid)
@@ -97,6 +98,16 @@ def test_a_file_of_another_study_is_refused(written, tmp_path, old, new, words):
     file = read_audit_file(written, tmp_path)
     with pytest.raises(BadInput, match=words):
         _same_study(_Study(tmp_path, GRID.replace(old, new)), file)
+
+
+def test_a_failure_is_told_by_the_id_that_runs_it_alone(tmp_path):
+    study = _Study(tmp_path, GRID.replace("batches: 3", "batches: 30").replace("blocks: 1", "blocks: [5, 2]"))
+    small = _Study(tmp_path, GRID)
+    small.specs = trials(audit_grid(study.grid))
+    (spec,) = small.specs
+    end = TrialEnd(trial_id=spec.trial_id, attempt=1, status="failed", kind="code", error="no")
+    (told,) = _in_the_study([end], small, study)
+    assert told.trial_id == next(one.trial_id for one in study.specs if one.block == 2) != spec.trial_id
 
 
 def side(
