@@ -24,7 +24,7 @@ gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),install)
 	PYTHONPATH=. $(GPU_PYTHON) benchmarks/gpu_gap.py
 
 test: install lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # long files have few tests, and would come last
 
 test-slow: install
 	$(BIN)/python -m pytest -m 'slow and not gpu'
