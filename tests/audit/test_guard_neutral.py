@@ -153,7 +153,7 @@ class Net(nn.Module):
         return x
 
 
-def test_memory_is_flat_over_1000_batches_without_the_garbage_collector():
+def test_memory_is_flat_over_3000_batches_without_the_garbage_collector():
     model = Net()
     guard = SavedTensorGuard(model)
     target = np.zeros((32, 64), np.float32)
@@ -175,15 +175,16 @@ def test_memory_is_flat_over_1000_batches_without_the_garbage_collector():
         batches(200, 51)
         before, resident = tracemalloc.get_traced_memory()[0], process.memory_info().rss
         objects = len(gc.get_objects())
-        batches(251, 999)
+        batches(251, 3000)
         objects_grown = len(gc.get_objects()) - objects
         grown, resident_grown = tracemalloc.get_traced_memory()[0] - before, process.memory_info().rss - resident
     finally:
         tracemalloc.stop()
         gc.enable()
-    assert objects_grown < 100  # one kept a batch would be 1000
-    assert grown < 200_000  # one batch's bookkeeping is 4 kB, a thousand would be 4 MB; Python's free lists take 31 kB
-    assert resident_grown < 4_000_000  # one saved tensor (8 kB) a batch would be 8 MB
+    assert objects_grown < 100  # one kept a batch would be 3000
+    assert grown < 200_000  # one batch's bookkeeping is 4 kB, 3000 would be 12 MB; Python's free lists take 31 kB
+    # one saved tensor (8 kB) a batch would be 24 MB; the allocator's own arenas take up to 5 MB after other tests
+    assert resident_grown < 12_000_000
     assert guard.findings == []
 
 
