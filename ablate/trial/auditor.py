@@ -153,7 +153,8 @@ class Auditor:
         observers: list[Observer] = [ArmsOwn(own.stepper, seen)]
         slope = None
         if self._session.task.audit_whole and at.batch_index == 0:
-            slope = SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device))
+            named = self._session.overwritten(at.batch_index)
+            slope = SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device), search=not named)
             observers.insert(0, slope)
         result = own.step(at, *observers, first=slope.begin if slope else None)
         if slope:

@@ -29,11 +29,11 @@ from ablate.trial.step import Observer, Stepper
 SAMPLES = 6
 """Simulations of rounding: all miss one of two ways that a tie can turn in 1 of 64 cases."""
 
-
-FEW = 2
+FEW = 1
 CLEAR = 1000.0
-"""Where the arm's code is so many times farther off in float64 than float32's rounding explains, few will do: rounding
-alone would need a condition number of 1e11, and is simulated only to say by how much the fault exceeds it."""
+"""Where a gradient of the arm's own code is so many times farther off in float64 than float32's rounding of the largest
+gradient explains, one will do: float64's rounding would need a condition number of 1e11 to get there, and what float32
+would add is simulated only to say by how much the fault exceeds it."""
 
 
 class ArmsOwn(Observer):
@@ -116,12 +116,13 @@ class LocalAudit:
 
     def clearly_wrong(self, own: Seen | None) -> bool:
         """Say whether the arm's own code is so far off in float64 that no conditioning could bring rounding there."""
-        exact = dict(values(self.reference))
-        return any(
-            distance(found, exact[value]) > CLEAR * error_bound(norm(exact[value]), FLOAT32, self.reduction) > 0
-            for value, found in (values(own) if own is not None else ())
-            if value.quantity != "update"
-        )
+        if own is None:
+            return False
+        gradients = {value: exact for value, exact in values(self.reference) if value.quantity == "gradient"}
+        # held against the largest, or a gradient that is 0 but for float64's own rounding would count
+        largest = max(map(norm, gradients.values()), default=0.0)
+        explained = CLEAR * error_bound(largest, FLOAT32, self.reduction)
+        return any(distance(found, gradients[value]) > explained for value, found in values(own) if value in gradients)
 
     def _judged(self, roundoff: float, own: dict[Value, Tensor], simulate: Simulate | None) -> list[Distance]:
         weights = self._weights()
@@ -137,7 +138,7 @@ class LocalAudit:
                 own=own.get(value),
                 weights=weights.get(value),
                 beyond_range=lambda: self._range.beyond,
-                overflowed=lambda: self._range.overflow,
+                overflowed=None if self._samples == FEW else lambda: self._range.overflow,
             )
             for value, exact in values(self.reference)
         ]
