@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
 import sys
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate import cli_exchange, cli_guard
+from ablate import cli_audit, cli_exchange, cli_guard, cli_state
+from ablate.cli_arguments import Grid, Json, Run, Runs
 from ablate.exit_codes import exit_code
 from ablate.terminal import emit, make_console, say
 
@@ -25,11 +25,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-Grid = Annotated[Path, typer.Argument(help="The grid file.", show_default=False)]
-Run = Annotated[str, typer.Argument(help="A run's folder, or a study's name under ./runs.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]
 
 
 @app.command()
@@ -97,7 +92,7 @@ def launch(
 ) -> None:
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
     from ablate.errors import TrialsFailed
-    from ablate.launch.failures import problems
+    from ablate.launch.failures import alone, problems
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
 
@@ -111,8 +106,7 @@ def launch(
         f"stored in {root}; to print this again: ablate gap {name}; with all evidence: ablate verdict {name}", err=True
     )
     if launched.failed:
-        alone = shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
-        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone))
+        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, runs)))
 
 
 @app.command()
@@ -134,23 +128,7 @@ def trial(
     )
 
 
-@app.command()
-def audit(
-    grid: Grid,
-    save: Annotated[
-        Path | None, typer.Option("--save", metavar="FILE", help="Keep inputs and values, to compare with elsewhere.")
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option("--against", metavar="FILE", help="Run on a file's inputs and compare with its values."),
-    ] = None,
-    runs: Runs = Path("runs"),
-    as_json: Json = False,
-) -> None:
-    """Hold the first batches of every arm against float64; exit code 5 on BUG or CONFOUNDED."""
-    from ablate.launch.audit_command import run_audit
-
-    raise typer.Exit(run_audit(grid, runs, save, against, as_json))
+app.command()(cli_audit.audit)
 
 
 @app.command()
@@ -203,84 +181,11 @@ def show(
     say(f"wrote {write_show(OpenRun(run), batch, block, output)}")
 
 
-@app.command()
-def check(run: Run, as_json: Json = False) -> None:
-    """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
-    from dataclasses import asdict
-
-    from ablate.errors import Problem, StoreError
-    from ablate.record.check import CODES
-    from ablate.record.check import check as check_run
-    from ablate.record.reader import Run as OpenRun
-
-    findings = check_run(OpenRun(run))
-    errors = [finding for finding in findings if finding.severity == "error"]
-    if as_json:
-        emit([asdict(finding) for finding in findings], True, None)
-    else:
-        summary = f"{len(errors)} errors, {len(findings) - len(errors)} notes"
-        say(*map(str, findings), f"{summary}; looked for: {', '.join(CODES.values())}")
-    if errors:
-        raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
-
-
-@app.command()
-def status(run: Run, as_json: Json = False) -> None:
-    """Show how far a run is, per arm; on a terminal, until its launch ends."""
-    import time
-    from dataclasses import asdict
-
-    from ablate.record.reader import Run as OpenRun
-    from ablate.record.status import run_status
-    from ablate.record.status_table import status_table
-    from ablate.trial.nvml import gpu_load
-
-    opened = OpenRun(run)
-    now, console = run_status(opened), make_console()
-    if console.is_terminal and now.writer and not as_json:
-        from rich.live import Live
-
-        with Live(status_table(now, gpu_load()), console=console) as live:
-            while now.writer:
-                time.sleep(1)
-                live.update(status_table(now := run_status(opened), gpu_load()))
-        return
-    emit(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
-
-
+app.command()(cli_state.check)
+app.command()(cli_state.status)
 app.command(context_settings=cli_guard.SETTINGS)(cli_guard.guard)
-
-
-@app.command("runs")
-def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
-    """List the runs in a folder: how far each is and what it asks."""
-    from dataclasses import asdict
-
-    from ablate.errors import BadInput, Problem
-    from ablate.record.reader import Run as OpenRun
-    from ablate.record.status import run_status
-    from ablate.record.status_table import runs_table
-
-    if not runs.is_dir():
-        raise BadInput(Problem(str(runs), "is not a folder", advice="name the folder of all runs with --runs"))
-    found = [run_status(OpenRun(spec.parent)) for spec in sorted(runs.glob("*/spec.json"))]
-    emit([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
-
-
-@app.command()
-def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
-    """Say what this machine offers, and what would bias a study run on it."""
-    from dataclasses import asdict
-
-    from ablate.launch.doctor import diagnose
-
-    found = diagnose(os.environ, runs if runs.exists() else Path("."))
-    if as_json:
-        emit(asdict(found), True, None)
-        return
-    width = max(map(len, found.facts))
-    say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
-    say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
+app.command("runs")(cli_state.list_runs)
+app.command()(cli_state.doctor)
 
 
 def _print_gap(run: str, as_json: bool) -> None:
@@ -293,7 +198,7 @@ def _print_gap(run: str, as_json: bool) -> None:
 
 
 def main() -> None:
-    """Run the command line; exit codes say how the execution went, never what the verdict is (README, exit codes)."""
+    """Run the command line; exit codes are those of the README."""
     try:
         code = app(standalone_mode=False)
         if code == 130:  # typer turned a KeyboardInterrupt into a return value

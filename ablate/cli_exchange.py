@@ -9,10 +9,8 @@ from typing import Annotated
 
 import typer
 
+from ablate.cli_arguments import Run, Runs
 from ablate.terminal import make_console, say
-
-Run = Annotated[str, typer.Argument(help="A run's folder, or a study's name under ./runs.", show_default=False)]
-Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]
 
 
 def report(

@@ -42,6 +42,10 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
     return matches[0] if matches else ""
 
 
+class Terminated(BaseException):
+    """SIGTERM was received."""
+
+
 class AblateError(Exception):
     """Base of all expected errors; ``exit_code`` is the process's exit code, the text is what the user reads."""
 
@@ -71,7 +75,7 @@ class UnmetPlacement(AblateError):
 
 
 class VerdictReached(AblateError):
-    """A comparison came out as the user said it must not (``verdict --fail-on``), or an audit found a fault."""
+    """A comparison came out as the user said it must not (``verdict --fail-on``); audits use its code."""
 
     exit_code = 5
 

@@ -14,7 +14,7 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 def exit_code(error: BaseException) -> int:
     """Print what a user should read of ``error`` and return the exit code."""
-    from ablate.errors import AblateError
+    from ablate.errors import AblateError, Terminated
 
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 1
@@ -29,7 +29,7 @@ def exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         typer.echo(f"interrupted; {KEPT}", err=True)
         return 130
-    if type(error).__name__ == "Terminated":
+    if isinstance(error, Terminated):
         typer.echo(f"terminated; {KEPT}", err=True)
         return 143
     import traceback

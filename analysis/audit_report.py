@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ablate.design.spec import Contrast
 from ablate.record.reader import Run
-from analysis.audit_evidence import Audits
 from analysis.audit_row import AuditRow
-from analysis.audit_words import disagreement_words, what_is_wrong
-from analysis.audited import Audited, audited, thing
+from analysis.audit_words import disagreement_words, others_words, size_words, what_is_wrong
+from analysis.audited import Audited, audited
 from analysis.contrast import ContrastReport
 from analysis.controls import all_contrasts
-from analysis.digits import number, plural, share
+from analysis.digits import plural
 from analysis.gap import gap
-from analysis.guard_findings import Coverage, coverage
-from analysis.headline import Cause
+from analysis.gap_rows import cause_word
+from analysis.guard_findings import coverage
+from analysis.guard_words import overwritten
+from analysis.headline import Cause, reduced
 from analysis.precision import PASSED
 from analysis.run_data import read_audits, read_trials
 from analysis.trials import Trial
@@ -65,11 +67,17 @@ class ArmAudit:
 
 
 @dataclass(frozen=True)
-class ContrastAudit:
-    """A contrast's cause and what it rests on, in words."""
+class Comparison:
+    """Something compared with something else: two sides of a contrast, or this machine with a file.
+
+    Attributes:
+        label: what is compared.
+        cause: of the difference; ``declared`` where the grid itself makes it.
+        words: what that rests on.
+    """
 
     label: str
-    cause: Cause
+    cause: str
     words: str
 
 
@@ -83,6 +91,8 @@ class AuditReport:
         cause: the worst of all.
         arms: in the grid's order.
         contrasts: the study's first, then the controls'.
+        against: arms here against the same arms of a file; empty without one.
+        made_on: the machine and versions that the file is from; empty without one.
         not_seen: what no audit can see.
     """
 
@@ -90,7 +100,9 @@ class AuditReport:
     batches: int
     cause: Cause
     arms: tuple[ArmAudit, ...]
-    contrasts: tuple[ContrastAudit, ...]
+    contrasts: tuple[Comparison, ...]
+    against: tuple[Comparison, ...]
+    made_on: str
     not_seen: str
 
     def to_json(self) -> dict[str, Any]:
@@ -99,16 +111,32 @@ class AuditReport:
         return plain
 
 
-def audit_report(run: Run, differences: Mapping[str, str] | None = None) -> AuditReport:
+Find = Callable[[Contrast], str]
+"""Looks for something in the inputs and values of a contrast's two arms; returns it in words, or nothing."""
+
+
+def _nothing(_: Contrast) -> str:
+    return ""
+
+
+def audit_report(
+    run: Run,
+    differs: Find = _nothing,
+    unequal: Find = _nothing,
+    against: Sequence[Comparison] = (),
+    made_on: str = "",
+) -> AuditReport:
     """Read the audit of a run, of the trials in its first block.
 
     Args:
         run: the store.
-        differences: contrast's label -> first element of weights or data that differs, where that is known.
+        differs: finds the first element of weights or data that differs; asked of a contrast that is CONFOUNDED.
+        unequal: finds a value whose bits differ; asked of a contrast whose losses are all equal.
+        against: what a comparison with a file found.
+        made_on: where the file is from.
     """
     trials, _ = read_trials(run)
-    rows = read_audits(run)
-    audits: Audits = {trial.trial_id: [row for row in rows if row.trial_id == trial.trial_id] for trial in trials}
+    audits = read_audits(run)
     first = min(run.grid.blocks)
     arms = tuple(
         _arm(", ".join([trial.arm, *(f"{name} {level}" for name, level in trial.factors)]), trial, audits)
@@ -116,25 +144,27 @@ def audit_report(run: Run, differences: Mapping[str, str] | None = None) -> Audi
         if trial.block == first
     )
     contrasts = tuple(
-        _contrast(found, [trial for trial in trials if trial.arm in (asked.arms or ())], audits, differences or {})
+        _contrast(asked, found, differs, unequal)
         for asked, found in zip(all_contrasts(run.grid), gap(run).contrasts, strict=True)
     )
-    causes = [one.cause for one in (*arms, *contrasts)]
+    causes = [one.cause for one in (*arms, *contrasts, *against)]
     return AuditReport(
         study=run.grid.study,
         batches=run.grid.batches,
-        cause=min(causes, key=CAUSES.index),
+        cause=min((cause for cause in CAUSES if cause in causes), key=CAUSES.index),
         arms=arms,
         contrasts=contrasts,
+        against=tuple(against),
+        made_on=made_on,
         not_seen=NO_AUDIT_SEES,
     )
 
 
 def _arm(name: str, trial: Trial, audits: Mapping[str, Sequence[AuditRow]]) -> ArmAudit:
-    mine = audits[trial.trial_id]
+    mine = audits.get(trial.trial_id, ())
     side = audited(name, [trial], audits)
     guard = coverage(name, [trial.trial_id], mine)
-    faults = tuple(filter(None, [_overwritten(guard), _beyond_rounding(side)]))
+    faults = tuple(filter(None, [overwritten(guard.fault) if guard.fault else "", _beyond_rounding(side)]))
     passed = [row for row in mine if row.check == "distance" and row.verdict in PASSED]
     losses = [row.relative for row in passed if row.quantity == "loss" and row.relative is not None]
     slopes = [row for row in mine if row.check == "slope"]
@@ -168,60 +198,29 @@ def _worst(rows: Sequence[AuditRow], quantity: str) -> tuple[float, str] | None:
     return (nearest.relative or 0.0, nearest.name) if nearest else None
 
 
-def _overwritten(side: Coverage) -> str:
-    fault = side.fault
-    if fault is None:
-        return ""
-    where = f", saved at {fault.source}" if fault.source else ""
-    return (
-        f"this tensor was overwritten between forward and backward: {fault.role or 'a tensor'}, shape {fault.shape}"
-        f"{where}, at batch {fault.batch} ({plural(fault.per_batch, 'tensor')} a batch)"
-    )
-
-
 def _beyond_rounding(side: Audited) -> str:
     fault = side.fault
     if fault is None:
         return ""
-    row = fault.row
-    text = f"{what_is_wrong(fault)} at batch {row.batch_index}"
-    if row.relative is not None and row.share:
-        text += f": {share(row.relative)} of its norm off, {number(row.share, 2)} times what rounding explains"
-    if fault.others:
-        text += f"; also {', '.join(fault.others[:3])}"
-        text += f" and {len(fault.others) - 3} more" if len(fault.others) > 3 else ""
+    text = f"{what_is_wrong(fault)} at batch {fault.row.batch_index}{size_words(fault.row)}{others_words(fault)}"
     for one in side.departures:
         text += f"; first departs in {one.operation}{f' at {one.source}' if one.source else ''}"
         text += f"; to reproduce: python {one.reproduction}" if one.reproduction else ""
     return text
 
 
-def _contrast(
-    contrast: ContrastReport, trials: Sequence[Trial], audits: Audits, differences: Mapping[str, str]
-) -> ContrastAudit:
-    if contrast.verdict.cause == "BITWISE EQUAL" and (name := _differs(trials, audits)):
-        words = f"every loss is equal, bit for bit, but {name} is not; rounding explains every distance from float64"
-        return ContrastAudit(contrast.label, "ROUNDING", words)
-    words = _why(contrast)
-    if contrast.verdict.cause == "CONFOUNDED" and contrast.label in differences:
-        words += f": {differences[contrast.label]}"
-    return ContrastAudit(contrast.label, contrast.verdict.cause, words)
-
-
-SAME_DISTANCE = 2.0**-40
-"""Of a value's norm. The float64 references of two arms may round differently, by 2**-53 and little more."""
-
-
-def _differs(trials: Sequence[Trial], audits: Audits) -> str:
-    """Return a gradient or update that differs between trials of equal levels although no loss does."""
-    seen: dict[tuple[object, ...], float] = {}
-    for trial in trials:
-        for row in audits[trial.trial_id]:
-            if row.check == "distance" and row.quantity != "loss" and row.error is not None:
-                key = (trial.factors, row.batch_index, row.quantity, row.name)
-                if abs(seen.setdefault(key, row.error) - row.error) > SAME_DISTANCE * (row.scale or 0.0):
-                    return thing(row)
-    return ""
+def _contrast(asked: Contrast, found: ContrastReport, differs: Find, unequal: Find) -> Comparison:
+    cause = found.verdict.cause
+    if cause == "BITWISE EQUAL" and (name := unequal(asked)):
+        words = f"every loss is equal, bit for bit, but {name} is not"
+        if reasons := "; ".join(side.why_not for side in found.audit if side.why_not):
+            return Comparison(found.label, "UNKNOWN", f"{words}; {reasons}")
+        explained = "REDUCED PRECISION" if reduced(found.audit) else "ROUNDING"
+        return Comparison(found.label, explained, f"{words}; rounding explains every distance from float64")
+    words = _why(found)
+    if cause == "CONFOUNDED" and (element := differs(asked)):
+        words += f": {element}"
+    return Comparison(found.label, cause_word(found), words)
 
 
 def _why(contrast: ContrastReport) -> str:
@@ -237,7 +236,7 @@ def _why(contrast: ContrastReport) -> str:
     if cause == "BITWISE EQUAL":
         return f"every loss is equal, bit for bit ({plural(contrast.divergence.batches, 'batch')})"
     if cause == "UNKNOWN":
-        return "; ".join(side.why_not for side in contrast.audit if side.why_not) or "not audited"
+        return contrast.verdict.unknown
     first = contrast.divergence.earliest
     parted = f"losses first differ at batch {first}" if first is not None else "no loss differs in the audited batches"
     return f"{parted}; rounding explains every distance from float64"

@@ -24,7 +24,7 @@ def fault_words(audit: tuple[Audited, Audited]) -> str:
     side, peer = (other, reference) if other.fault else (reference, other)
     fault = side.fault
     assert fault is not None, "called for a contrast with a fault"
-    text = f"{what_is_wrong(fault)}: {_where(fault)}{_size(fault.row)}{_others(fault)}"
+    text = f"{what_is_wrong(fault)}: {_where(fault)}{size_words(fault.row)}{others_words(fault)}"
     if peer.fault:
         return f"{text}; it happens on both sides."
     if not peer.batches:
@@ -85,7 +85,7 @@ def audited_line(side: Audited) -> str:
         return f"{side.label}: not held against a float64 reference"
     if side.fault and side.fault.row.check == "distance":
         row = side.fault.row
-        text = f"{side.label}: {thing(row)} is beyond rounding at batch {row.batch_index}{_size(row)}{_own(row)}"
+        text = f"{side.label}: {thing(row)} is beyond rounding at batch {row.batch_index}{size_words(row)}{_own(row)}"
         return f"{text}; {plural(side.fault.trials, 'trial')} of {side.trials} with a fault"
     return f"{side.label}: {covered(side)} are off by {nearest_words(side)}{_further(side)}"
 
@@ -93,7 +93,7 @@ def audited_line(side: Audited) -> str:
 def _further(side: Audited) -> str:
     found = []
     if side.fault:
-        found.append(f"{what_is_wrong(side.fault)}{_size(side.fault.row)}")
+        found.append(f"{what_is_wrong(side.fault)}{size_words(side.fault.row)}")
     if side.slopes:
         found.append(f"the gradient is the slope of the loss in {plural(side.slopes, 'check')}")
     if side.steps:
@@ -119,7 +119,7 @@ def _where(fault: AuditFault) -> str:
     return f"in arm {', '.join(fault.arms)} at batch {fault.row.batch_index} (block {fault.block})"
 
 
-def _size(row: AuditRow) -> str:
+def size_words(row: AuditRow) -> str:
     """Return how far off and against what; empty for a check without distances."""
     if row.check == "continuity" or (row.error is None and row.bound is None):
         return f", {row.detail}" if row.detail and row.check in ("slope", "free", "continuity") else ""
@@ -143,7 +143,8 @@ def _own(row: AuditRow) -> str:
     return "; the same code run in float64 is right, so the fault is in this precision's code or settings"
 
 
-def _others(fault: AuditFault) -> str:
+def others_words(fault: AuditFault) -> str:
+    """Return what else has the same fault; empty for nothing."""
     names: Sequence[str] = fault.others
     if not names:
         return ""

@@ -81,9 +81,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
 def _contrasts(
     run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
 ) -> tuple[ContrastReport, ...]:
-    audits: dict[str, list[AuditRow]] = defaultdict(list)
-    for row in read_audits(run):
-        audits[row.trial_id].append(row)
+    audits = read_audits(run)
     divergences, streams = _compare_batches(run, paired, audits)
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]

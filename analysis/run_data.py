@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -57,9 +58,12 @@ def read_block(run: Run, block: int) -> tuple[dict[str, Trace], dict[str, Hashes
     return traces, hashes
 
 
-def read_audits(run: Run) -> tuple[AuditRow, ...]:
-    """Return the rows of ``audits``, of each trial and batch those of the last attempt that looked at it."""
-    return audit_rows(run.audits().select(COLUMNS).to_pylist())
+def read_audits(run: Run) -> dict[str, list[AuditRow]]:
+    """Return ``audits`` by trial id, of each trial and batch the rows of the last attempt that looked at it."""
+    found: dict[str, list[AuditRow]] = defaultdict(list)
+    for row in audit_rows(run.audits().select(COLUMNS).to_pylist()):
+        found[row.trial_id].append(row)
+    return found
 
 
 def _has(column: str, columns: Iterable[str], finished: bool, prefix: str) -> bool:

@@ -12,7 +12,9 @@ from analysis.text_layout import wrap
 
 WIDTH = 100
 NARROW = 40
-STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red", "SYSTEMATIC": "bold yellow", "INCONCLUSIVE": "bold yellow"}
+STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red"} | dict.fromkeys(
+    ("SYSTEMATIC", "INCONCLUSIVE", "UNKNOWN"), "bold yellow"
+)
 
 
 def print_lines(lines: Callable[[int], Iterable[Text]], console: Console | None = None) -> None:

@@ -8,7 +8,8 @@ from ablate.design.spec import Margin
 from analysis.audit_words import disagreement_words, explained, fault_words
 from analysis.controls import Control
 from analysis.digits import interval, p_words, percent, plural, signed
-from analysis.guard_findings import Coverage, Fault
+from analysis.guard_findings import Coverage
+from analysis.guard_words import overwritten
 from analysis.headline import Cause, Evidence, Headline
 from analysis.one_ulp import BeyondOneUlp
 from analysis.one_ulp_words import one_ulp_words
@@ -117,10 +118,7 @@ def _fault(guard: tuple[Coverage, Coverage]) -> str:
     side, peer = (other, reference) if other.fault else (reference, other)
     fault = side.fault
     assert fault is not None, "called for a contrast with a fault"
-    where = f"in arm {', '.join(fault.arms)} at batch {fault.batch}"
-    stopped = " (torch refused to go on)" if fault.refused else ""
-    text = f"this tensor was overwritten between forward and backward: {_tensor(fault)}, {where}"
-    text += f" ({plural(fault.per_batch, 'tensor')} a batch){stopped}"
+    text = overwritten(fault)
     if peer.fault:
         return f"{text}; it happens on both sides."
     if not peer.batches:
@@ -143,13 +141,6 @@ def _control(found: Findings) -> str:
     if found.control in DECLARED:
         return f"{DECLARED[found.control]} {moved}."
     return f"the same arm run twice does not repeat: its losses differ from batch {parting.earliest} on, which {moved}."
-
-
-def _tensor(fault: Fault) -> str:
-    saved = f", saved at {fault.source}" if fault.source else ""
-    near = f" ({fault.near})" if fault.near else ""
-    role = f"{fault.role}, " if fault.role else ""
-    return f"{role}shape {fault.shape}{saved}{near}"
 
 
 def _consequence(found: Findings) -> str:

@@ -101,7 +101,7 @@ class Study:
     def distances(self) -> Captioned:
         """Draw how far each gradient and update is from float64."""
         arms = self._arms_to_show()
-        rows = [row for row in read_audits(self.run) if row.arm in arms]
+        rows = [row for found in read_audits(self.run).values() for row in found if row.arm in arms]
         trials = len({row.trial_id for row in rows if row.check == "distance"})
         return draw_distances(error_points(rows, arms), arms, trials, self._population)
 

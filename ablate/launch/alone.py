@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 from ablate.design.trial_spec import TrialSpec
@@ -12,6 +11,8 @@ from ablate.launch import placement
 from ablate.launch.preparation import Preparation
 from ablate.launch.room import gpus_for
 from ablate.launch.study import Study, make_task, read_study
+from ablate.record.lock import clear_store
+from ablate.record.paths import StorePaths
 from ablate.record.store import Store
 from ablate.trial.environment import process_environment
 
@@ -38,8 +39,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
     os.environ.update(environment)
     trial_id = spec.trial_id
     root = runs / f"{study.grid.study}.{trial_id}"
-    if (root / "spec.json").exists():
-        shutil.rmtree(root)
+    clear_store(StorePaths(root))
     with Store.open(root, study.grid, grid.read_bytes()) as store:
         prepared = Preparation([spec], store.paths.initial, study.search).wait(lambda n, of: None)
         task = make_task(study, store, spec, prepared).model_copy(update={"gpus": gpus})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +10,18 @@ from rich.console import Console
 
 from ablate.design.cross import trials
 from ablate.design.spec import GridSpec, Outcome
-from ablate.design.trial_spec import AuditPlan, GuardPlan
+from ablate.design.trial_spec import ArtifactPlan, AuditPlan, GuardPlan
 from ablate.errors import Problem, StoreError
 from ablate.launch.inputs import Inputs
 from ablate.launch.local import LocalLauncher
 from ablate.launch.study import Launched, Study, launch
+from ablate.record.lock import clear_store
+from ablate.record.paths import StorePaths
 
 
 def audit_grid(grid: GridSpec) -> GridSpec:
     """Return the study cut down to what an audit runs: the first block, as many batches as are audited, all watched."""
-    plan = grid.audit if grid.audit else AuditPlan()
+    plan = grid.audit or AuditPlan()
     batches = min(grid.batches, max((plan.first, *(at + 1 for at in plan.at))))
     block = min(grid.blocks)
     arms = {name: arm.model_copy(update={"blocks": (block,)}) for name, arm in grid.arms.items()}
@@ -33,7 +34,7 @@ def audit_grid(grid: GridSpec) -> GridSpec:
             "guard": GuardPlan(first=batches, every=0),
             "outcome": Outcome(metric="loss", last=1),
             "margin": None,
-            "artifacts": type(grid.artifacts)(),
+            "artifacts": ArtifactPlan(),
         }
     )
 
@@ -61,8 +62,7 @@ def audit(study: Study, root: Path, console: Console) -> Launched:
     Raises:
         BadInput, UnmetPlacement, StoreError: as ``launch``.
     """
-    if (root / "spec.json").exists():
-        shutil.rmtree(root)
-    elif root.exists() and any(root.iterdir()):
+    clear_store(StorePaths(root))
+    if root.exists() and any(root.iterdir()):
         raise StoreError(Problem(str(root), "is no store, and audits are recorded there", advice="Move it away."))
     return launch(study, LocalLauncher(uuid.uuid4().hex), root, console)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
+from pathlib import Path
 
 from ablate.errors import Problem
 from ablate.trial.task import TrialEnd
@@ -15,6 +17,11 @@ HINTS = {
     "modified by an inplace operation": "A tensor that backward needs was changed in place after forward.",
 }
 """Causes that a message of torch's alone does not tell; text in the message -> hint."""
+
+
+def alone(grid: Path, runs: Path) -> str:
+    """Return the command that runs one trial of a grid alone, without the trial's id."""
+    return shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
 
 
 def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str) -> list[Problem]:

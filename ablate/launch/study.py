@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 from rich.console import Console
@@ -28,6 +25,7 @@ from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.code_state import CodeState, code_state
 from ablate.launch.inputs import Inputs, trial_key
+from ablate.launch.interruption import sigterm_raises
 from ablate.launch.local import Finished, LocalLauncher
 from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
@@ -58,10 +56,6 @@ class Launcher(Protocol):
     def close(self) -> None:
         """End what was started."""
         ...
-
-
-class Terminated(BaseException):
-    """SIGTERM was received."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +121,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
     display = Display(console)
     try:
         placement.check({spec.arm: spec.resources for spec in study.specs}, launcher.nodes(), study.where)
-        with _sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
+        with sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
             if not pending:
@@ -267,26 +261,6 @@ def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None
 @cache
 def _code(folder: Path, root: Path) -> CodeState:
     return code_state(folder, StorePaths(root))
-
-
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """Treat SIGTERM as Ctrl-C until the end of the block: compiled code of Ray lets no other exception through."""
-    received: list[int] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        if received:
-            raise Terminated from None
-        raise
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def new_launcher(local: bool, address: str | None, offers: Sequence[str] = ()) -> Launcher:

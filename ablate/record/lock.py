@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import time
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from pathlib import Path
 from ablate.errors import Problem, StoreError
 from ablate.record.disk import store_io
 from ablate.record.flock import release, try_lock, wait_until_free
+from ablate.record.paths import StorePaths
 
 _PATIENCE_S = 0.5
 """A reader that asks whether a store is being written holds a shared lock for microseconds: outlast it."""
@@ -52,6 +54,17 @@ class StoreLock:
             os.ftruncate(self._fd, 0)
             release(self._fd)
             self._fd = None
+
+
+def clear_store(paths: StorePaths) -> None:
+    """Delete a store, if there is one, unless it is being written.
+
+    Raises:
+        StoreError: another process writes it.
+    """
+    if paths.spec_json.exists():
+        StoreLock(paths.lock).release()
+        shutil.rmtree(paths.root)
 
 
 def holder(path: Path) -> str:

@@ -1,7 +1,8 @@
 """What an audit takes to another machine or version: its first batches, and what they gave here, in one file.
 
 Values are kept as float64, which holds float32 and bfloat16 exactly; batches as they were made. ``bound`` is what
-rounding explains of a value's distance from float64, by its bound or by simulation.
+rounding explains of a value's distance from float64, by its bound or by simulation; ``exact`` what rounding in float64
+explains of the reference itself.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ablate.audit.distance import FACTOR, Distance
+from ablate.audit.roundoff import FLOAT64
 from ablate.errors import Problem
 from ablate.trial.fingerprint import content_hash
 from ablate.trial.local_audit import Value
@@ -47,7 +49,9 @@ class Kept:
                 self._tensors[key] = tensor.detach().cpu().to(torch.float64).contiguous().clone()
         for one in judged:
             explained = max(one.bound, FACTOR * (one.noise or 0.0))
-            self._tensors[f"value.{one.quantity}.{one.name}.bound"] = torch.tensor(explained, dtype=torch.float64)
+            exact = max(explained * FLOAT64 / one.roundoff, one.own_bound or 0.0)
+            for kind, bound in (("bound", explained), ("exact", exact)):
+                self._tensors[f"value.{one.quantity}.{one.name}.{kind}"] = torch.tensor(bound, dtype=torch.float64)
 
     def write(self) -> None:
         """Write the file, if one is wanted."""

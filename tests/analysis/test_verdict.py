@@ -341,7 +341,8 @@ def test_verdict_loads_neither_torch_nor_ray():
 def test_distances_are_drawn_with_their_bounds(tmp_path):
     spare = [distance(0, "gradient", "zero", error=0.0, verdict="equal"), distance(0, "gradient", "none", scale=0.0)]
     run = write_run(tmp_path / "run", grid(ARMS), teller([*changed(audit(), GRADIENT, **BUG), *spare]))
-    points = {(p.arm, p.quantity, p.name): p for p in error_points(read_audits(run), ["plain", "changed"])}
+    rows = [row for found in read_audits(run).values() for row in found]
+    points = {(p.arm, p.quantity, p.name): p for p in error_points(rows, ["plain", "changed"])}
     wrong = points["changed", "gradient", "conv1.weight"]
     assert (wrong.faults, max(wrong.errors), wrong.bound) == (6, 0.01, 5e-6)
     assert (points["changed", "gradient", "zero"].exact, points["changed", "gradient", "zero"].errors) == (6, ())

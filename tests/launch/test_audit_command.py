@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import torch
 
 TRAINABLE = """
 import numpy as np
@@ -72,7 +73,8 @@ def test_a_fault_in_one_arm_is_named_and_exits_5(place, audit):
     done = audit("--save", "here.audit")
     assert done.code == 5
     assert done.words.split("gradient of")[1].split()[0] == "0.weight"
-    assert done.out.startswith("BUG: in arm wrong, the gradient of 0.weight is wrong at batch 0: 1% of its norm off")
+    words = "BUG: in arm wrong, the gradient of 0.weight is wrong at batch 0, 1% of its norm from float64, "
+    assert " ".join(done.out.split()).startswith(words)
     assert "wrong against plain: BUG: arm wrong has a fault" in done.words
     assert "again against plain: BITWISE EQUAL: every loss is equal, bit for bit (3 batches)" in done.words
     assert "No audit sees a fault that is in the loss's definition and in every arm" in done.words
@@ -85,14 +87,15 @@ def test_a_fault_in_one_arm_is_named_and_exits_5(place, audit):
     assert report["cause"] == "ROUNDING"
     assert [arm["name"] for arm in report["arms"]] == ["plain", "again"]
     assert {one["cause"] for one in report["against"]} == {"BITWISE EQUAL"}
-    assert all(one["equal"] == one["values"] == 9 for one in report["against"])
+    assert all(one["equal"] == one["values"] == 9 for one in report["values"])
+    assert torch.__version__ in report["made_on"]
 
     change(place, "SEED, SCALE = 0, 1.0", "SEED, SCALE = 1, 1.01")  # other data, and a library that went wrong
     other = audit("--against", "here.audit")
     assert other.code == 5
     assert "plain: BUG: the gradient of 0.weight differs by" in other.words
     assert "already in float64" in other.words
-    assert "own data differ: batch 0: x[0, 0] is" in other.words
+    assert "own data: CONFOUNDED: batch 0: x[0, 0] is" in other.words
     assert "the gradient is not the slope of the loss, in parameter 0.weight" in other.words
 
 

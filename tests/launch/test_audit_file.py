@@ -16,8 +16,8 @@ from ablate.design.grid import load_grid
 from ablate.errors import BadInput
 from ablate.launch.audit import audit_grid
 from ablate.launch.audit_against import compare
-from ablate.launch.audit_command import _in_the_study, _same_study
 from ablate.launch.audit_file import read_audit_file, values_of, weights_named_in, write_audit_file
+from ablate.launch.audit_kept import check_same_study, in_the_study
 from ablate.trial.task import TrialEnd
 
 KEY = '["plain", {}]'
@@ -33,6 +33,7 @@ def written(tmp_path: Path) -> Path:
         "value.loss.p.arm": torch.tensor(0.1, dtype=torch.float64),
         "value.loss.p.float64": torch.tensor(0.1 + 1e-9, dtype=torch.float64),
         "value.loss.p.bound": torch.tensor(1e-7, dtype=torch.float64),
+        "value.loss.p.exact": torch.tensor(1e-16, dtype=torch.float64),
     }
     save_torch(kept, tmp_path / "kept.safetensors", {"weights": "abc"})
     (tmp_path / "weights").write_bytes(b"any bytes")
@@ -51,7 +52,7 @@ def test_everything_comes_back(written, tmp_path):
         **dict.fromkeys(("cpu_model", "capability", "gpu", "python", "numpy", "ablate")),
         **{"torch": "2.13.0", "host": "a"},
     }
-    assert found.values[KEY].keys() == {"loss.p.arm", "loss.p.float64", "loss.p.bound"}
+    assert found.values[KEY].keys() == {"loss.p.arm", "loss.p.float64", "loss.p.bound", "loss.p.exact"}
     assert found.values[KEY]["loss.p.arm"] == 0.1
     assert found.inputs.weights[KEY].read_bytes() == b"any bytes"
     assert load_file(found.inputs.batches[KEY])["batch.0.index"].tolist() == [0, 1, 2]
@@ -97,7 +98,7 @@ class _Study:
 def test_a_file_of_another_study_is_refused(written, tmp_path, old, new, words):
     file = read_audit_file(written, tmp_path)
     with pytest.raises(BadInput, match=words):
-        _same_study(_Study(tmp_path, GRID.replace(old, new)), file)
+        check_same_study(_Study(tmp_path, GRID.replace(old, new)), file)
 
 
 def test_a_failure_is_told_by_the_id_that_runs_it_alone(tmp_path):
@@ -106,7 +107,7 @@ def test_a_failure_is_told_by_the_id_that_runs_it_alone(tmp_path):
     small.specs = trials(audit_grid(study.grid))
     (spec,) = small.specs
     end = TrialEnd(trial_id=spec.trial_id, attempt=1, status="failed", kind="code", error="no")
-    (told,) = _in_the_study([end], small, study)
+    (told,) = in_the_study([end], small, study)
     assert told.trial_id == next(one.trial_id for one in study.specs if one.block == 2) != spec.trial_id
 
 
@@ -120,6 +121,7 @@ def side(
             f"{name}.arm": np.array([arm]),
             f"{name}.float64": np.array([reference]),
             f"{name}.bound": np.array(bound),
+            f"{name}.exact": np.array(1e-14),
         }
     return found
 
@@ -143,6 +145,11 @@ def side(
         ),
         (side(exact=2 + 1e-9), side(), "BUG", "the gradient of w differs by 1e-09 already in float64"),
         (side(loss=float("nan")), side(), "BUG", "the loss of p differs by nan"),
+        (side(loss=float("nan")), side(loss=float("nan")), "BITWISE EQUAL", "all 3 values are equal, bit for bit"),
+        (side(update=0.0), side(update=-0.0), "ROUNDING", "2 of 3 values have equal bits"),
+        (side(exact=2 + 1.5e-14), side(), "BITWISE EQUAL", "all 3 values are equal, bit for bit"),
+        ({}, side(), "UNKNOWN", "no value was kept here: the arm could not be held against float64"),
+        (side(), {}, "UNKNOWN", "no value was kept there"),
         (
             {k: v for k, v in side().items() if "gradient" not in k},
             side(),

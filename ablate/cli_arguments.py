@@ -1,0 +1,13 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Grid = Annotated[Path, typer.Argument(help="The grid file.", show_default=False)]
+Run = Annotated[str, typer.Argument(help="A run's folder, or a study's name under ./runs.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
+Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]

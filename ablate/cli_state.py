@@ -1,0 +1,82 @@
+"""Commands that look at a store or at this machine, and run nothing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ablate.cli_arguments import Json, Run, Runs
+from ablate.terminal import emit, make_console, say
+
+
+def check(run: Run, as_json: Json = False) -> None:
+    """Check a run's files: every row once, no gap, pairing intact, attempts that overlap equal bit for bit."""
+    from dataclasses import asdict
+
+    from ablate.errors import Problem, StoreError
+    from ablate.record.check import CODES
+    from ablate.record.check import check as check_run
+    from ablate.record.reader import Run as OpenRun
+
+    findings = check_run(OpenRun(run))
+    errors = [finding for finding in findings if finding.severity == "error"]
+    if as_json:
+        emit([asdict(finding) for finding in findings], True, None)
+    else:
+        summary = f"{len(errors)} errors, {len(findings) - len(errors)} notes"
+        say(*map(str, findings), f"{summary}; looked for: {', '.join(CODES.values())}")
+    if errors:
+        raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
+
+
+def status(run: Run, as_json: Json = False) -> None:
+    """Show how far a run is, per arm; on a terminal, until its launch ends."""
+    import time
+    from dataclasses import asdict
+
+    from ablate.record.reader import Run as OpenRun
+    from ablate.record.status import run_status
+    from ablate.record.status_table import status_table
+    from ablate.trial.nvml import gpu_load
+
+    opened = OpenRun(run)
+    now, console = run_status(opened), make_console()
+    if console.is_terminal and now.writer and not as_json:
+        from rich.live import Live
+
+        with Live(status_table(now, gpu_load()), console=console) as live:
+            while now.writer:
+                time.sleep(1)
+                live.update(status_table(now := run_status(opened), gpu_load()))
+        return
+    emit(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
+
+
+def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """List the runs in a folder: how far each is and what it asks."""
+    from dataclasses import asdict
+
+    from ablate.errors import BadInput, Problem
+    from ablate.record.reader import Run as OpenRun
+    from ablate.record.status import run_status
+    from ablate.record.status_table import runs_table
+
+    if not runs.is_dir():
+        raise BadInput(Problem(str(runs), "is not a folder", advice="name the folder of all runs with --runs"))
+    found = [run_status(OpenRun(spec.parent)) for spec in sorted(runs.glob("*/spec.json"))]
+    emit([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
+
+
+def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
+    """Say what this machine offers, and what would bias a study run on it."""
+    from dataclasses import asdict
+
+    from ablate.launch.doctor import diagnose
+
+    found = diagnose(os.environ, runs if runs.exists() else Path("."))
+    if as_json:
+        emit(asdict(found), True, None)
+        return
+    width = max(map(len, found.facts))
+    say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
+    say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
