@@ -9,7 +9,8 @@ import time
 import pytest
 
 from ablate.errors import StoreError
-from ablate.record.lock import StoreLock, holder, is_held
+from ablate.record.lock import StoreLock, clear_store, holder, is_held
+from ablate.record.paths import StorePaths
 
 HOLD = """
 import sys, time
@@ -70,3 +71,23 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path):
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+def test_a_store_that_is_being_written_is_not_deleted(tmp_path):
+    paths = StorePaths(tmp_path / "store")
+    paths.root.mkdir()
+    paths.spec_json.write_text("{}")
+    held = StoreLock(paths.lock)
+    with pytest.raises(StoreError, match="the store is being written by process"):
+        clear_store(paths)
+    assert paths.spec_json.exists()
+    held.release()
+    clear_store(paths)
+    assert not paths.root.exists()
+    clear_store(paths)  # nothing there is nothing to do
+
+
+def test_a_folder_that_is_no_store_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    clear_store(StorePaths(tmp_path))
+    assert (tmp_path / "thesis.tex").exists()
