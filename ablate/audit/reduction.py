@@ -10,15 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ablate.audit.operation import RESULTS_ADDED, computed, name, tensors, terms
+from ablate.audit.plain_attention import PlainAttention
 
 _KEPT = frozenset(("clone", "detach", "alias", "_to_copy", "copy", "contiguous", "_unsafe_view"))
 
 
-class ReductionLength(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
     """Runs a step as it is and notes the height of the highest summation tree.
 
     Attributes:
@@ -27,23 +26,12 @@ class ReductionLength(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.longest = 1
         self.operation = ""
         # address of a storage -> height of what was last computed there; an address in use is always set anew by the
         # operation that allocates it
         self._heights: dict[int, int] = {}
-
-    def __enter__(self) -> ReductionLength:
-        # attention as its matrix products, whose lengths are known
-        self._attention = sdpa_kernel(SDPBackend.MATH)
-        self._attention.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._attention.__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

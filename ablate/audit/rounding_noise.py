@@ -37,11 +37,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ablate.audit.kinks import with_kinks
 from ablate.audit.operation import EXACT, MATMULS, computed, draws, name, tensors, terms
+from ablate.audit.plain_attention import PlainAttention
 from ablate.audit.roundoff import FLOAT32
 
 COMPARISONS = frozenset(("gt", "ge", "lt", "le", "eq", "ne"))
@@ -77,7 +76,7 @@ FUSED = frozenset(
 __all__ = ["RoundingNoise"]
 
 
-class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class RoundingNoise(PlainAttention):  # type: ignore[no-untyped-call]
     """Runs a float64 step with rounding noise in every operation; the global generators are not touched.
 
     Args:
@@ -91,23 +90,12 @@ class RoundingNoise(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self, roundoff: float, seed: int) -> None:
         if not 2.0**-40 <= roundoff <= 2.0**-2:
             raise ValueError(f"rounding of {roundoff:g} cannot be simulated in float64: from 2**-40 to 2**-2 can")
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._u = roundoff
         self._sum = min(roundoff, FLOAT32)
         self._seed = seed
         self._generators: dict[torch.device, torch.Generator] = {}
         self._constants: dict[float, float] = {}
-
-    def __enter__(self) -> RoundingNoise:
-        # attention as matrix products and softmax, which have rules of their own
-        self._attention = sdpa_kernel(SDPBackend.MATH)
-        self._attention.__enter__()
-        super().__enter__()  # type: ignore[no-untyped-call]
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-        self._attention.__exit__(*error)
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -24,7 +24,9 @@ from typing import Any
 import torch
 
 from ablate.audit.distance import Distance
+from ablate.audit.replayed_draws import DrawLog
 from ablate.errors import AblateError
+from ablate.trial import checkpoint
 from ablate.trial.audit_rows import (
     Row,
     distance_rows,
@@ -70,9 +72,11 @@ class Auditor:
         self._reference: Rerun | None = None
         self._reduction = 0
         self._given_up = False
+        plan = session.spec.audit
+        self._last = min(max((plan.first - 1, *plan.at)), session.spec.batches - 1)
         self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
-        self._wrong_slopes: list[str] = []
+        self._wrong_slopes: dict[str, list[str]] = {}
         self._any_drew = False
 
     def feed(self, own: Iterator[Batch]) -> Iterator[Batch]:
@@ -105,36 +109,39 @@ class Auditor:
         with self._session.uncounted():
             if self._session.spec.audit.covers(at.batch_index + 1):
                 self._continuity.leave(self._stepper, at.batch_index)
-            drew = not torch.equal(at.generators["torch"], torch.get_rng_state())
+            drew, elsewhere = _drew(at)
             self._record(at.batch_index, [draw_state_row(drew)])
             if seen.complete and not self._given_up:
                 try:
-                    self._audit(at, seen, drew)
+                    self._audit(at, seen, drew, elsewhere)
                 except AblateError:
                     raise
                 except Exception as error:
                     self._given_up = True
                     words = f"float64: it trains, but could not be run a second time beside that: {last_lines(error)}"
                     self._record(at.batch_index, [unseen_row(words)])
-            if at.batch_index == self._session.spec.batches - 1:
+            if at.batch_index == self._last:
                 self._kept.write()
                 self._record(at.batch_index, map(inputs_row, self._inputs_differ))
+            if at.batch_index == self._last or self._given_up:  # the rest of the trial needs none of it
+                self._row.clear()
+                self._reference = self._reruns.draws = None
 
-    def _audit(self, at: Snapshot, seen: Seen, drew: bool) -> None:
+    def _audit(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
         first = self._reference is None
         self._reruns.note_draws(at, seen, drew)
         if self._reference is None:
             self._reference, unlike = self._reruns.reference(at)
             self._record(at.batch_index, map(unseen_row, unlike))
-        self._reference.drew, self._reference.draws = drew, self._reruns.draws
+        self._reference.draws = self._reruns.draws
         local = LocalAudit(at, seen, self._reference, self._reduction)
         self._reduction = local.reduction
-        own = self._own_code(at, seen) if first else None
+        own = self._own_code(at, seen) if first or drew else None
         # also where a fault looks clear: code that casts to bfloat16 does so in float64, and is as far off
         if not self._precision.seen and local.exceeds(self._precision.roundoff, own):
             self._precision = self._reruns.precision(at, seen, self._precision)
         judged = local.distances(self._precision.roundoff, own, self._precision.of_the_code)
-        distances = [_drawn(one) if drew else one for one in judged]
+        distances = [_drawn(one, elsewhere) if drew else one for one in judged]
         if first:
             self._kept.values(local.values, dict(values(local.reference)), distances)
         every = first and self._session.task.audit_whole
@@ -159,18 +166,19 @@ class Auditor:
         result = own.step(at, *observers, first=slope.begin if slope else None)
         if slope:
             self._record(at.batch_index, slope_rows(slope.results, slope.stopped))
-            self._wrong_slopes = [bug.name for found in slope.results.values() for bug in found.bugs]
+            self._wrong_slopes = {player: [bug.name for bug in found.bugs] for player, found in slope.results.items()}
         return result
 
     def _where(self, at: Snapshot, distances: Sequence[Distance]) -> None:
         """Look for the place of a fault, if there is one; what cannot be found out is no reason to stop."""
         faults = [one for one in distances if one.verdict == "bug"]
         overwritten = self._session.overwritten(at.batch_index)
-        if self._reference is None or not (faults or overwritten or self._wrong_slopes):
+        wrong = any(self._wrong_slopes.values())
+        if self._reference is None or not (faults or overwritten or wrong):
             return
         where = Where(self._session, at, self._reference, self._reruns.own, self._reduction, self._precision.roundoff)
         try:
-            if overwritten or self._wrong_slopes:
+            if overwritten or wrong:
                 row = where.of_a_gradient(self._wrong_slopes, overwritten)
             else:
                 row = where.of_a_distance(max(faults, key=lambda one: one.error / max(one.bound, 1e-300)))
@@ -188,11 +196,10 @@ class Auditor:
         self._any_drew = self._any_drew or drew
         self._row.append((at, seen))
         if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
-            self._reference.drew, self._reference.draws = self._any_drew, None
+            self._reference.draws = DrawLog() if self._any_drew else None  # an empty log: draws in the arm's type
             run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
             for batch, distance in run.distances(self._precision.roundoff, self._reduction):
                 self._record(batch, distance_rows([distance], self._reruns.reference_arm, every=True, check="free"))
-            self._row = [self._row[0]]  # what the others started from is no longer needed
 
     def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
         for row in rows:
@@ -200,13 +207,22 @@ class Auditor:
             self._session.recorder.audit(batch_index=batch_index, **known)
 
 
-def _drawn(one: Distance) -> Distance:
+def _drew(at: Snapshot) -> tuple[bool, bool]:
+    """Return whether the batch drew from torch's generators, and whether from a GPU's, which no rerun repeats."""
+    now = checkpoint.global_generators()
+    pairs = zip(at.generators["cuda"], now["cuda"], strict=False)
+    elsewhere = any(not torch.equal(before, after) for before, after in pairs)
+    return elsewhere or not torch.equal(at.generators["torch"], now["torch"]), elsewhere
+
+
+def _drawn(one: Distance, elsewhere: bool) -> Distance:
     """Call a difference CONFOUNDED where the batch drew from torch's own generator and the code is right in float64.
 
-    The generator stood at the same place, but a compiled loss, another layout or a GPU draws other numbers from there,
-    and what they do cannot be told from a fault.
+    The generator stood at the same place, but a compiled loss draws other numbers from there, and what they do cannot
+    be told from a fault. What a GPU drew no run on the CPU repeats, so there the arm's own code is not asked.
     """
-    if one.verdict != "bug" or one.own_error is None or one.own_bound is None or one.own_error > one.own_bound:
+    right = one.own_error is not None and one.own_bound is not None and one.own_error <= one.own_bound
+    if one.verdict != "bug" or not (elsewhere or right):
         return one
     words = (
         "drew from torch's global generator, which gave other numbers here than in float64; take draws from ctx.draw"

@@ -40,7 +40,7 @@ class Kept:
                 self._tensors[f"batch.{number}.tensors.{name}"] = tensor.detach().cpu().contiguous().clone()
 
     def values(self, arm: Mapping[Value, Tensor], float64: Mapping[Value, Tensor], judged: list[Distance]) -> None:
-        """Keep what a batch gave, and write the file: values are kept of one batch only."""
+        """Keep what a batch gave; values are kept of one batch only."""
         if self._path is None:
             return
         for kind, found in (("arm", arm), ("float64", float64)):

@@ -70,7 +70,7 @@ class FreeRun:
     def _losses(self, roundoff: float = 0.0, seed: int = 0) -> list[Tensor]:
         losses = []
         for step, at in enumerate(self._ats):
-            noise = (lambda step=step: RoundingNoise(roundoff, seed * len(self._ats) + step)) if roundoff else None
+            noise = RoundingNoise(roundoff, seed * len(self._ats) + step) if roundoff else None
             start = _OneRoundoff(self._reference, roundoff, seed) if roundoff and step == 0 else None
             last = [LossOnly()] if step == len(self._ats) - 1 else []
             seen = self._reference.step(at, *last, inside=noise, go_on=step > 0, first=start)

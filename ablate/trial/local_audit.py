@@ -8,8 +8,10 @@ that the next player is judged from where the arm's next player stood.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -84,7 +86,7 @@ class LocalAudit:
         self._samples = SAMPLES
         self._simulated: dict[float, list[dict[Value, Tensor]]] = {}
         length = ReductionLength()
-        self.reference = self._run(None if reduction else lambda: length)
+        self.reference = self._run(None if reduction else length)
         self.reduction = reduction or length.longest
 
     @cached_property
@@ -161,16 +163,16 @@ class LocalAudit:
     def _range(self) -> RangeSeen:
         """Where the reference leaves the range of the arm's type."""
         seen = RangeSeen(next(iter(self._arm.players.values())).loss.dtype)
-        self._run(lambda: seen)
+        self._run(seen)
         return seen
 
-    def _run(self, inside: Callable[[], object] | None = None) -> Seen:
+    def _run(self, inside: AbstractContextManager[Any] | None = None) -> Seen:
         return self._reference.step(self._at, ArmsOwn(self._reference.stepper, self._arm), inside=inside)
 
     def _simulate(self, roundoff: float) -> list[dict[Value, Tensor]]:
         if roundoff not in self._simulated:
             self._simulated[roundoff] = [
-                dict(values(self._run(partial(RoundingNoise, roundoff, seed)))) for seed in range(self._samples)
+                dict(values(self._run(RoundingNoise(roundoff, seed)))) for seed in range(self._samples)
             ]
         return self._simulated[roundoff]
 

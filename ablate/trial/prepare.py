@@ -148,4 +148,5 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
     os._exit(0)  # a thread that the trainable left running would be waited for

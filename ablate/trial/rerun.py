@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from copy import deepcopy
 from typing import Any
 
@@ -16,9 +16,6 @@ from ablate.trial import checkpoint
 from ablate.trial.seen import Seen
 from ablate.trial.snapshot import Snapshot, batch_of, begin
 from ablate.trial.step import Observer, Stepper
-
-Inside = Callable[[], Any]
-"""Makes a context that a rerun's forward and backward pass run in."""
 
 
 class Rerun:
@@ -35,7 +32,6 @@ class Rerun:
         drawn_in: the arm's precision, in which its draws from torch's global generator were made.
 
     Attributes:
-        drew: whether the arm drew from torch's global generator; watching every operation for draws costs a batch.
         draws: the arm's draws of the batch, with their types and layouts, to be repeated; None if they are not known.
 
     Raises:
@@ -55,7 +51,6 @@ class Rerun:
         self._env = env
         self._reference = reference
         self._drawn_in = drawn_in
-        self.drew = False
         self.draws: DrawLog | None = None
         self.dtype = dtype
         self.device = device
@@ -94,7 +89,7 @@ class Rerun:
         self,
         at: Snapshot,
         *observers: Observer,
-        inside: Inside | None = None,
+        inside: AbstractContextManager[Any] | None = None,
         go_on: bool = False,
         first: Callable[[], None] | None = None,
     ) -> Seen:
@@ -103,7 +98,7 @@ class Rerun:
         Args:
             at: where the arm was; torch's global generator starts from there too.
             observers: as for ``Stepper.step``.
-            inside: makes a further context for it.
+            inside: a further context for it.
             go_on: whether to step from where this stepper stands, not from the arm's state.
             first: called when the stepper stands there.
         """
@@ -118,8 +113,8 @@ class Rerun:
             if self._reference:
                 stack.enter_context(fresh_copies())
             if inside is not None:
-                stack.enter_context(inside())
-            if self.drew:
+                stack.enter_context(inside)
+            if self.draws is not None:
                 stack.enter_context(DrawnIn(self._drawn_in, self.draws))
             self.stepper.step(batch, seen, *observers)
         return seen

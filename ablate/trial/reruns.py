@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
@@ -60,13 +59,11 @@ class Reruns:
         session: the trial.
 
     Attributes:
-        drew: whether the arm drew from torch's global generator in the batch in hand.
         draws: the arm's draws from torch's global generator in the batch in hand; None if there were none.
         reference_arm: the arm whose settings the reference has.
     """
 
     def __init__(self, make: Callable[..., Any], session: Session) -> None:
-        self.drew = False
         self.draws: DrawLog | None = None
         self.reference_arm = session.spec.arm
         self._make = make
@@ -100,11 +97,10 @@ class Reruns:
 
     def note_draws(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike."""
-        self.drew, self.draws = drew, None
+        self.draws = None
         if drew:
-            log = DrawLog()
-            again = self.own(self._dtype)
-            again.step(at, ArmsOwn(again.stepper, seen), inside=lambda: log)
+            log, again = DrawLog(), self.own(self._dtype)
+            again.step(at, ArmsOwn(again.stepper, seen), inside=log)
             self.draws = log
 
     def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision) -> ArmPrecision:
@@ -115,7 +111,7 @@ class Reruns:
         looking = {dtype: PrecisionSeen() for dtype in (self._dtype, torch.float64)}
         for dtype, mode in looking.items():
             again = self.own(dtype)
-            again.step(at, ArmsOwn(again.stepper, seen), inside=partial(_itself, mode))
+            again.step(at, ArmsOwn(again.stepper, seen), inside=mode)
         found, code = looking[self._dtype], max(FLOAT32, looking[torch.float64].roundoff)
         if found.roundoff <= declared.roundoff:
             return ArmPrecision(declared.roundoff, declared.name, declared.where, code, seen=True)
@@ -124,9 +120,5 @@ class Reruns:
     def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
         device = CPU if reference else self._session.device
         made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
-        made.drew, made.draws = self.drew, self.draws
+        made.draws = self.draws
         return made
-
-
-def _itself(made: PrecisionSeen) -> PrecisionSeen:
-    return made

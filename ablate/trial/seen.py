@@ -19,7 +19,6 @@ class PlayerSeen:
 
     Attributes:
         loss: before the step.
-        slope: gradients as backward left them.
         gradient: those after ``after_backward``.
         given: those that the optimiser used, with the arm's declared noise.
         weights: the player's parameters when the optimiser was called.
@@ -29,7 +28,6 @@ class PlayerSeen:
     """
 
     loss: Tensor
-    slope: Gradients = field(default_factory=dict)
     gradient: Gradients = field(default_factory=dict)
     given: Gradients = field(default_factory=dict)
     weights: dict[str, Tensor] = field(default_factory=dict)
@@ -49,10 +47,6 @@ class Seen(Observer):
         """Copy the loss; never stop."""
         self.players[player.name] = PlayerSeen(loss.detach().clone())
         return False
-
-    def slope(self, player: Player) -> None:
-        """Copy the gradients as backward left them."""
-        self.players[player.name].slope = gradients(player)
 
     def gradient(self, player: Player) -> None:
         """Copy the gradients after ``after_backward``."""

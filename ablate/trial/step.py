@@ -1,4 +1,4 @@
-"""One batch of a structured trainable: what training, audits and curvature all step through.
+"""One batch of a structured trainable: what training and audits both step through.
 
 Per batch, each player in order: zero gradients, loss, backward, ``after_backward``, declared noise, step,
 ``after_step``. Whoever looks on is an ``Observer``; it changes nothing.

@@ -12,7 +12,7 @@ An arm's step can be wrong in three ways, and each is looked for in its own plac
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +31,9 @@ from ablate.trial.snapshot import Snapshot
 
 CLEAR = 10.0
 """Times what one operation's rounding explains; the search compares sketches, which are good to a fifth."""
+
+SKETCH = 1e-9
+"""Relative difference that a sketch of 64 float64 sums can be trusted with, after sums of up to a million terms."""
 
 GRADIENT_SHOWS = 1e-4
 """Relative error beyond which a gradient's reproduction exits with 1: a tenth of a fault of one in a thousand."""
@@ -64,9 +67,18 @@ class Where:
         self._reduction = reduction
         self._roundoff = roundoff
 
-    def of_a_gradient(self, parameters: Sequence[str], overwritten: bool) -> Row:
-        """Return the row for a gradient that the arm's own code gets wrong, with the file that shows it."""
-        spec, player = self._session.spec, next(iter(self._reference.stepper.players)).name
+    def of_a_gradient(self, wrong: Mapping[str, Sequence[str]], overwritten: bool) -> Row:
+        """Return the row for a gradient that the arm's own code gets wrong, with the file that shows it.
+
+        Args:
+            wrong: player -> parameters whose gradient is not the slope.
+            overwritten: whether the guard saw a saved tensor overwritten.
+        """
+        spec, player = self._session.spec, self._reference.stepper.players[0].name
+        how = "a saved tensor is overwritten" if overwritten else "the gradient is not the slope of the loss"
+        parameters = wrong.get(player, ())
+        if not overwritten and not parameters:  # a later player's: it starts where the first one has stepped to
+            return self._row("found", near="backward", detail=how)
         own = self._rerun(torch.float32)
         own.begin(self._at)
         subject = Subject(
@@ -78,7 +90,6 @@ class Where:
             carry=self._at.state["carries"][player],
             player=player,
         )
-        how = "a saved tensor is overwritten" if overwritten else "the gradient is not the slope of the loss"
         title = f"{how}: {spec.trainable}, {', '.join(parameters[:3])}"
         path = write_gradient(
             self._file(),
@@ -87,6 +98,7 @@ class Where:
             GRADIENT_SHOWS,
             title,
             parameters=parameters[:3],
+            setup=self._setup() if overwritten else (),
             search=self._session.task.search,
         )
         return self._row("found", near="backward", detail=how, file=path)
@@ -98,7 +110,7 @@ class Where:
         bound = CLEAR * error_bound(1.0, FLOAT64 if own_is_wrong else self._roundoff, self._reduction)
         arm = self._rerun(dtype)
         run, exact = partial(arm.step, self._at), partial(self._reference.step, self._at)
-        found = first_departure(run, exact, max(bound, 1e-9), arm.stepper.model)
+        found = first_departure(run, exact, max(bound, SKETCH), arm.stepper.model)
         if own_is_wrong and (found is None or found.kind != "operation"):
             unlike = first_unlike(log_operations(run), log_operations(exact))
             if unlike is not None:
@@ -131,9 +143,18 @@ class Where:
         if call is None:
             return None
         try:
-            return write_operation(self._file(), call, bound, found.words, device=self._session.device.type)
+            return write_operation(
+                self._file(), call, bound, found.words, device=self._session.device.type, setup=self._setup()
+            )
         except ValueError:  # an argument that no text can stand for
             return None
+
+    def _setup(self) -> list[str]:
+        """Return the lines that set the arm's threads and flags, where they are not torch's own on one thread."""
+        numerics = self._session.spec.numerics
+        lines = [f"torch.set_num_threads({numerics.threads})"]
+        lines += [] if numerics.onednn else ["torch.backends.mkldnn.enabled = False"]
+        return ["; ".join(lines)]
 
     def _file(self) -> Path:
         folder = StorePaths(Path(self._session.task.root)).reproductions

@@ -206,3 +206,15 @@ def test_a_bias_in_front_of_batch_normalisation_is_rounding_and_a_missing_term_i
 
         assert verdict(arm[name]) == "rounding"
         assert verdict(arm[name] + 1e-4 * FACTOR) == "bug"
+
+
+def test_attention_stays_unfused_after_an_operation_that_is_taken_apart():
+    """A fused operation enters the mode again; that must not end the restriction of the mode around it."""
+    x = torch.randn(2, 3, 4, 8, dtype=torch.float64)
+    enabled = torch.backends.cuda.flash_sdp_enabled
+    before = enabled()
+    with RoundingNoise(2.0**-24, 0):
+        assert not enabled()
+        torch.nn.functional.layer_norm(x, (8,))
+        assert not enabled()
+    assert enabled() == before

@@ -195,7 +195,8 @@ def test_a_loss_that_is_attached_where_it_does_no_harm_is_equal(root: Path) -> N
 )
 def test_another_order_of_rounding_is_rounding(root: Path, trainable: str, numerics: dict[str, Any]) -> None:
     judged = judge(root, trainable, arm(numerics), batches=2, audit=2)
-    assert judged.cause in ("ROUNDING", "BITWISE EQUAL"), wrong(judged)
+    moved = numerics.get("perturb") == "one-ulp"  # other weights cannot give the same bits
+    assert judged.cause in (("ROUNDING",) if moved else ("ROUNDING", "BITWISE EQUAL")), wrong(judged)
 
 
 @pytest.mark.parametrize("trainable", ["Mlp", slow("Conv"), slow("BatchNorm"), slow("Lstm"), slow("Chain")])
@@ -316,4 +317,5 @@ def test_compiled_code_that_is_right_is_rounding(place: Any) -> None:
 @pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler for the CPU")
 def test_a_compiled_dropouts_mask_is_no_bug(place: Any) -> None:
     cause, rows = launched(place, "Dropout", "{compile: true}")
-    assert cause in ("CONFOUNDED", "ROUNDING", "BITWISE EQUAL"), [row for row in rows if row["verdict"] == "bug"]
+    assert cause in ("CONFOUNDED", "ROUNDING", "BITWISE EQUAL")
+    assert [row for row in rows if row["verdict"] == "bug"] == []

@@ -10,7 +10,13 @@ import pytest
 import torch
 from audited_study import Judged, arm, judge
 
-torch.set_num_threads(1)
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def departure(judged: Judged) -> dict[str, object]:
