@@ -195,7 +195,8 @@ def test_a_loss_that_is_attached_where_it_does_no_harm_is_equal(root: Path) -> N
 )
 def test_another_order_of_rounding_is_rounding(root: Path, trainable: str, numerics: dict[str, Any]) -> None:
     judged = judge(root, trainable, arm(numerics), batches=2, audit=2)
-    moved = numerics.get("perturb") == "one-ulp"  # other weights cannot give the same bits
+    # One ulp in every weight moves a loss; but not always Divided's, where 1 - cos(small) comes in steps of 6e-8.
+    moved = numerics.get("perturb") == "one-ulp" and trainable != "Divided"
     assert judged.cause in (("ROUNDING",) if moved else ("ROUNDING", "BITWISE EQUAL")), wrong(judged)
 
 
