@@ -37,19 +37,22 @@ def status(run: Run, as_json: Json = False) -> None:
     from ablate.record.reader import Run as OpenRun
     from ablate.record.status import run_status
     from ablate.record.status_table import status_table
+    from ablate.trial.gpu_use import processes
     from ablate.trial.nvml import gpu_load
 
     opened = OpenRun(run)
-    now, console = run_status(opened), make_console()
+    now, console = run_status(opened, processes()), make_console()
     if console.is_terminal and now.writer and not as_json:
         from rich.live import Live
 
         with Live(status_table(now, gpu_load()), console=console) as live:
             while now.writer:
                 time.sleep(1)
-                live.update(status_table(now := run_status(opened), gpu_load()))
+                live.update(status_table(now := run_status(opened, processes()), gpu_load()))
         return
-    emit(asdict(now), as_json, lambda console: console.print(status_table(now, gpu_load())))
+    loads = gpu_load()
+    gpus = [{"name": name, "busy_percent": percent} for name, percent in loads]
+    emit({**asdict(now), "gpus": gpus}, as_json, lambda console: console.print(status_table(now, loads)))
 
 
 def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:

@@ -55,6 +55,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "env": "string",
     "peak_memory_bytes": "int64",
     "gpu_peak_memory_bytes": "int64",
+    "gpu_busy": "float64",
     "sketch_every": "int64",
 }
 """Columns that an attempt's end may carry; ``env`` is JSON text."""

@@ -103,8 +103,7 @@ def who_wrote(paths: StorePaths, key: AttemptKey) -> dict[str, Any]:
     """Return what a journal says of its attempt: trial_id, attempt, arm, block, factors; empty if it says nothing."""
     rows = paths.rows(*key)
     who = read_identity(rows) if rows.exists() else {}
-    who.pop("pid", None)
-    return who
+    return {name: value for name, value in who.items() if name not in ("pid", "host")}
 
 
 def wait_for_death(paths: StorePaths, key: AttemptKey) -> None:

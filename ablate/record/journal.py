@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import struct
 import zlib
 from collections.abc import Mapping
@@ -60,7 +61,7 @@ class JournalWriter:
         except OSError as error:
             raise store_error(error, path) from error
         lock(self._fd)  # nobody else has it longer than it takes to ask
-        append_whole(self._fd, _MAGIC + _block({**identity, "pid": os.getpid()}), path)
+        append_whole(self._fd, _MAGIC + _block({**identity, "pid": os.getpid(), "host": socket.gethostname()}), path)
 
     def append(
         self,
@@ -141,7 +142,7 @@ class Journal:
     """What one attempt left.
 
     Attributes:
-        identity: trial_id, attempt, arm, block, factors, pid; empty if the process died before it wrote them.
+        identity: trial_id, attempt, arm, block, factors, pid, host; empty if the process died before it wrote them.
         metrics: names of the metrics, in the rows' order.
         rows: structured array, shape (batches,); ``flags`` says which of the two hashes are present.
         dropped_bytes: length of an unacknowledged tail that was left out.

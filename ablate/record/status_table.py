@@ -29,9 +29,11 @@ def status_table(status: RunStatus, gpus: Sequence[tuple[str, int]] = ()) -> Ren
     head += f"; {share:.0f} % of batches"
     if status.left_s is not None:
         head += f"; {time_left(status.left_s)}"
-    table = _table("arm", "done", "running", "failed", "diverged", "ms/batch", "CPU", "threads")
+    on_gpu = any(arm.device == "cuda" for arm in status.arms)
+    gpu_columns = ("GPU", "GPU MiB") if on_gpu else ()
+    table = _table("arm", "done", "running", "failed", "diverged", "ms/batch", "CPU", "threads", *gpu_columns)
     for arm in status.arms:
-        table.add_row(*_row(arm))
+        table.add_row(*_row(arm), *(_gpu(arm) if on_gpu else ()))
     lines: list[RenderableType] = [Text(head, style="bold"), Text(status.question), table]
     writer = (
         f"being written by {status.writer}"
@@ -42,6 +44,8 @@ def status_table(status: RunStatus, gpus: Sequence[tuple[str, int]] = ()) -> Ren
         *lines,
         Text(writer),
         Text("CPU: processor seconds per second of one trial, 1 is one busy core; threads: how many used it."),
+        *([Text("GPU: share of the time that a trial ran kernels on one; MiB: what one holds now.")] if on_gpu else []),
+        *([Text(status.gpu_note)] if status.gpu_note else []),
         *(Text(f"GPU: {name}, {percent} % busy now, on this machine") for name, percent in gpus),
     )
 
@@ -84,6 +88,13 @@ def _row(arm: ArmStatus) -> list[Text]:
         Text("-" if arm.s_per_batch is None else f"{1000 * arm.s_per_batch:.3g}"),
         Text("-" if arm.cpu_share is None else f"{arm.cpu_share:.2f}"),
         Text("-" if arm.threads is None else str(arm.threads)),
+    ]
+
+
+def _gpu(arm: ArmStatus) -> list[Text]:
+    return [
+        Text("-" if arm.gpu_share is None else f"{arm.gpu_share:.2f}"),
+        Text("-" if arm.gpu_memory_bytes is None else f"{arm.gpu_memory_bytes / 2**20:.0f}"),
     ]
 
 

@@ -25,15 +25,9 @@ class Gpu:
 
 def all_gpus() -> tuple[Gpu, ...]:
     """Return this machine's GPUs in the order of nvidia-smi; empty without a driver."""
-    with _library() as nvml:
-        count = ctypes.c_uint(0)
-        if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
-            return ()
+    with library() as nvml:
         found = []
-        for index in range(count.value):
-            handle = ctypes.c_void_p()
-            if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
-                continue  # listed, but not open to this process (a container's device rules)
+        for handle in handles(nvml):
             uuid, name = (_text(call, handle) for call in (nvml.nvmlDeviceGetUUID, nvml.nvmlDeviceGetName))
             if uuid:
                 found.append(Gpu(uuid, name))
@@ -48,15 +42,10 @@ class _Utilisation(ctypes.Structure):
 
 def gpu_load() -> tuple[tuple[str, int], ...]:
     """Return (name, percent of the time that a kernel ran) of each GPU that says so; empty without a driver."""
-    with _library() as nvml:
-        count = ctypes.c_uint(0)
-        if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
-            return ()
+    with library() as nvml:
         loads = []
-        for index in range(count.value):
-            handle, found = ctypes.c_void_p(), _Utilisation()
-            if nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
-                continue
+        for handle in handles(nvml):
+            found = _Utilisation()
             if not nvml.nvmlDeviceGetUtilizationRates(handle, ctypes.byref(found)):
                 loads.append((_text(nvml.nvmlDeviceGetName, handle), int(found.gpu)))
         return tuple(loads)
@@ -64,7 +53,7 @@ def gpu_load() -> tuple[tuple[str, int], ...]:
 
 def driver_version() -> str:
     """Return the driver's version, such as 580.65.06; empty without one."""
-    with _library() as nvml:
+    with library() as nvml:
         return "" if nvml is None else _text(nvml.nvmlSystemGetDriverVersion)
 
 
@@ -95,8 +84,20 @@ def _uuid_of(entry: str, gpus: tuple[Gpu, ...]) -> str:
     return matching[0] if len(matching) == 1 else ""
 
 
+def handles(nvml: Any) -> Iterator[ctypes.c_void_p]:
+    """Yield the driver's handle of each GPU that is open to this process; none for no library."""
+    count = ctypes.c_uint(0)
+    if nvml is None or nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+        return
+    for index in range(count.value):
+        handle = ctypes.c_void_p()
+        if not nvml.nvmlDeviceGetHandleByIndex_v2(ctypes.c_uint(index), ctypes.byref(handle)):
+            yield handle  # the others are listed, but closed by a container's device rules
+
+
 @contextmanager
-def _library() -> Iterator[Any]:
+def library() -> Iterator[Any]:
+    """Open the driver's library; None without one."""
     try:
         nvml = ctypes.CDLL(LIBRARY)
     except OSError:

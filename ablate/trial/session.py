@@ -19,6 +19,7 @@ from ablate.trial.compiled import check_compiled
 from ablate.trial.draw import Draw
 from ablate.trial.effect import ArmNotInEffect
 from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model_hash, one_ulp
+from ablate.trial.gpu_use import GpuSampler
 from ablate.trial.memory_format import laid_out, lay_out
 from ablate.trial.numerics import DTYPES
 from ablate.trial.pending import Pending, Row, Value, detached
@@ -62,6 +63,7 @@ class Session:
         self.deferred = self.device.type == "cuda"
         self.model: nn.Module | None = None
         self._pending = Pending()
+        self._gpu = GpuSampler() if self.deferred else None
         self._draws_at_end: str | None = None
         self._began_well = False
         self.columns: dict[str, str | None] = {"initial_hash": None, "perturbation_hash": None}
@@ -219,6 +221,8 @@ class Session:
         last = self.batch_index == self.spec.batches - 1
         if not self.deferred or last or self.spec.guard.covers(self.batch_index) or self._pending.due:
             self.flush()
+            if self._gpu is not None:
+                self._gpu.sample()
         self._sketch(self.batch_index)
         self._order = self._content = None
         self.batch_index += 1
@@ -260,7 +264,7 @@ class Session:
                 raise Diverged
 
     def final_columns(self) -> dict[str, object]:
-        """Return the columns of ``trials`` that prove the pairing: hashes of weights, data, order and draws.
+        """Return the columns of ``trials`` known at its end: what proves the pairing (hashes), and the GPU's use.
 
         What the arm declares to change is hashed apart: the weights it moved, the values drawn for what it does to
         batches and gradients, or both.
@@ -272,6 +276,7 @@ class Session:
             "data_hash": self.task.data_hash,
             "sketch_every": self.spec.sketches.every if self.model is not None else None,
             "draw_hash": self._draws_at_end or self.chain.draws(),
+            "gpu_busy": self._gpu.busy if self._gpu is not None else None,
         }
 
 

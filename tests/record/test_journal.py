@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import struct
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_every_bit_of_any_float_comes_back(tmp_path_factory, rows):
 def test_identity_is_there_before_the_first_row(tmp_path):
     path = tmp_path / "t-1.rows"
     write(path, 0)
-    assert read_identity(path) == {**WHO, "pid": os.getpid()}
+    assert read_identity(path) == {**WHO, "pid": os.getpid(), "host": socket.gethostname()}
     assert len(read_journal(path).rows) == 0
 
 

@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from ablate.design.trial_spec import Numerics
 from ablate.record.reader import Run
+from ablate.record.recorder import Recorder
 from ablate.record.status import ArmStatus, RunStatus, run_status
 from ablate.record.status_table import ago, runs_table, status_table, time_left
+from ablate.record.store import Store
+from tests.record.conftest import make_grid, make_spec
 
 ABLATE = str(Path(sys.executable).parent / "ablate")
 GRID = """
@@ -90,6 +94,61 @@ def test_the_table_sums_up_and_explains_its_columns() -> None:
 
 def test_the_load_of_gpus_is_shown() -> None:
     assert "GPU: NVIDIA A, 42 % busy now, on this machine" in text(status_table(one(), [("NVIDIA A", 42)]))
+
+
+def gpu_run(root: Path, recorded: float | None) -> tuple[Run, Recorder]:
+    """A GPU arm with a trial that is done and one that this process seems to run, beside a CPU arm."""
+    arms = {name: make_grid().arms["fast"] for name in ("cpu", "gpu")}
+    arms["gpu"] = arms["gpu"].model_copy(update={"numerics": Numerics(device="cuda")})
+    with Store.open(root, make_grid(arms=arms, factors={}), b"") as store:
+        done, running = (make_spec("gpu", block).model_copy(update={"factors": {}}) for block in (0, 1))
+        with Recorder(store.paths, done, 1) as recorder:
+            recorder.record(0, 1.0, 0.1, {})
+            recorder.finish("done", wall_s=2.0, cpu_s=1.0, threads_used=3, gpu_busy=recorded)
+        store.absorb(done.trial_id, 1)
+        return Run(root), Recorder(store.paths, running, 1)
+
+
+def test_gpu_use_is_told_per_arm(tmp_path: Path) -> None:
+    run, running = gpu_run(tmp_path / "r", 0.5)
+    with running:
+        status = run_status(run, {os.getpid(): (0.9, 300 << 20), 1: (1.0, 1 << 30)})
+        cpu, gpu = status.arms
+        assert (cpu.device, cpu.gpu_share, cpu.gpu_memory_bytes) == ("cpu", None, None)
+        assert (gpu.device, gpu.running, gpu.done) == ("cuda", 1, 1)
+        assert gpu.gpu_share == pytest.approx(0.7)  # of the trial that is done and of the one that runs
+        assert gpu.gpu_memory_bytes == 300 << 20
+        assert status.gpu_note == ""
+        shown = text(status_table(status))
+        assert "GPU MiB" in shown
+        row = next(line for line in shown.splitlines() if line.strip().startswith("gpu")).split()
+        assert row[-2:] == ["0.70", "300"]
+        assert "share of the time that a trial ran kernels on one" in shown
+
+
+def test_gpu_use_that_the_driver_does_not_tell_is_said(tmp_path: Path) -> None:
+    run, running = gpu_run(tmp_path / "r", None)
+    with running:
+        status = run_status(run, None)
+        assert status.arms[1].gpu_share is None
+        shown = " ".join(text(status_table(status, [("NVIDIA A", 42)])).split())
+        assert "GPU use is not known trial by trial in gpu: the driver cannot tell it here (in a container" in shown
+        assert "GPU: NVIDIA A, 42 % busy now, on this machine" in shown
+
+
+def test_a_trial_of_another_machine_is_not_taken_for_a_process_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablate.record.journal.socket.gethostname", lambda: "elsewhere")
+    run, running = gpu_run(tmp_path / "r", 0.5)
+    with running:
+        monkeypatch.undo()
+        arm = run_status(run, {os.getpid(): (0.9, 300 << 20)}).arms[1]
+        assert (arm.running, arm.gpu_share, arm.gpu_memory_bytes, arm.cpu_share) == (1, 0.5, None, 0.5)
+
+
+def test_without_a_gpu_arm_the_table_has_no_column_for_it() -> None:
+    assert "GPU" not in text(status_table(one()))
 
 
 def test_runs_are_listed_last_changed_first() -> None:

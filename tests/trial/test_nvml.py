@@ -51,7 +51,7 @@ def use(monkeypatch: pytest.MonkeyPatch, library: FakeLibrary | None) -> None:
     def fake() -> Iterator[Any]:
         yield library
 
-    monkeypatch.setattr(nvml, "_library", fake)
+    monkeypatch.setattr(nvml, "library", fake)
 
 
 def test_gpus_are_listed_with_identifier_and_name(monkeypatch: pytest.MonkeyPatch) -> None:
