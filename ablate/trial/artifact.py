@@ -17,8 +17,8 @@ from torch import Tensor
 
 from ablate.errors import Problem
 from ablate.record.columns import ArtifactKind
+from ablate.trial.contract import TrainableError
 from ablate.trial.protocol import Images, Maps
-from ablate.trial.session import TrainableError
 
 BINS = 32
 """Of a histogram, equally wide from the smallest to the largest finite element."""

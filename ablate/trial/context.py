@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from ablate.errors import Problem
 from ablate.trial.audit_rows import unseen_row
 from ablate.trial.compiled import F, maybe_compiled
+from ablate.trial.contract import TrainableError, checked_model, numbers
 from ablate.trial.draw import Draw
 from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import in_every_step
 from ablate.trial.numerics import DTYPES
 from ablate.trial.protocol import Batch, Shown
 from ablate.trial.resume import Resume
-from ablate.trial.session import Session, TrainableError
+from ablate.trial.session import Session
 
 OWN_LOOP = (
     "a function trainable owns its loop, so its losses, gradients and updates were not held against float64; "
@@ -51,7 +52,7 @@ class Context:
 
     def initialise(self, model: nn.Module) -> nn.Module:
         """Give ``model`` the block's initial weights and the arm's precision; call it once, before the optimiser."""
-        adopted = self._session.adopt(model)
+        adopted = self._session.adopt(checked_model(model, "ctx.initialise"))
         if self._watch is not None:  # what was drawn before made weights that have just been replaced
             self._watch.enter_context(self._session.drawing("train"))
         return adopted
@@ -165,8 +166,4 @@ def train(function: Any, config: dict[str, Any], session: Session, resume: Resum
         )
     if outcome is None:
         return {}
-    if not isinstance(outcome, Mapping):
-        raise TrainableError(
-            Problem("end of training", f"train returned a {type(outcome).__name__}", "nothing, or a dict of numbers")
-        )
-    return {str(name): float(value) for name, value in outcome.items()}
+    return numbers(outcome, "train()")

@@ -18,10 +18,10 @@ from torch import Tensor
 from ablate.audit.distance import FACTOR, Distance
 from ablate.audit.roundoff import FLOAT64
 from ablate.errors import Problem
+from ablate.trial.contract import TrainableError
 from ablate.trial.fingerprint import content_hash
 from ablate.trial.local_audit import Value
 from ablate.trial.protocol import Batch
-from ablate.trial.session import TrainableError
 
 
 class Kept:

@@ -17,8 +17,9 @@ from ablate.errors import Problem
 from ablate.record.artifact_file import write_arrays
 from ablate.record.paths import StorePaths
 from ablate.trial.artifact import Artifact, histogram, norm, shown
+from ablate.trial.contract import TrainableError
 from ablate.trial.protocol import Player
-from ablate.trial.session import Session, TrainableError
+from ablate.trial.session import Session
 from ablate.trial.undisturbed import undisturbed
 
 MOST_BYTES = 32 * 2**20

@@ -98,6 +98,7 @@ def prepare(request: Request, tell: Callable[[dict[str, Any]], None]) -> Prepare
     import torch
 
     from ablate.trial import numerics, weights
+    from ablate.trial.contract import checked_hash, checked_model
     from ablate.trial.importing import is_structured, load, source_hash
 
     numerics.apply(REFERENCE)
@@ -113,16 +114,16 @@ def prepare(request: Request, tell: Callable[[dict[str, Any]], None]) -> Prepare
             instance = trainable(**spec.settings)
             same = json.dumps(spec.settings, sort_keys=True)
             if same not in hashes:
-                hashes[same] = instance.prepare()
+                hashes[same] = checked_hash(instance.prepare())
             data[key] = hashes[same]
-            model = instance.build()
+            model = checked_model(instance.build())
         else:
             data[key] = None
             try:
                 trainable(dict(spec.settings), CapturingContext(spec))
                 model = None
             except _Captured as captured:
-                model = captured.model
+                model = None if captured.model is None else checked_model(captured.model, "ctx.initialise")
         made[key] = None if model is None else weights.store(model, Path(request.initial))
         tell({"done": done + 1, "of": len(request.specs)})
     return Prepared(weights=made, data=data, source_hash=code, torch=torch.__version__)

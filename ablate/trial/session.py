@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from ablate.audit.guard import SavedTensorGuard
-from ablate.errors import AblateError, Problem
+from ablate.errors import Problem
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
 from ablate.trial.compiled import check_compiled
+from ablate.trial.contract import TrainableError, named, scalar
 from ablate.trial.draw import Draw
 from ablate.trial.effect import ArmNotInEffect
 from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model_hash, one_ulp
@@ -34,10 +35,6 @@ from ablate.trial.weights import restore, seed_global_generators
 
 class Diverged(Exception):
     """The loss of a batch is not finite; the batch is recorded and the trial ends."""
-
-
-class TrainableError(AblateError):
-    """The trainable broke its contract: message names batch, what it gave, what is allowed."""
 
 
 class Session:
@@ -182,7 +179,7 @@ class Session:
             TrainableError: it is no scalar tensor.
             ArmNotInEffect: it was computed on another device than the arm's.
         """
-        value = scalar(loss, self.batch_index)
+        value = scalar(loss, f"batch {self.batch_index}")
         if value.device.type != self.device.type:
             found = f"asked for {self.device.type}, but the loss of batch {self.batch_index} is on {value.device.type}"
             advice = "Move data by `place` and make the rest where the model's parameters are."
@@ -200,6 +197,7 @@ class Session:
             further: losses of further players, as metrics' names to what ``take`` gave.
 
         Raises:
+            TrainableError: a metric is no number.
             Diverged: after recording, if a loss is not finite.
             ArmNotInEffect: the arm asks for compile, and the first batch compiled nothing.
         """
@@ -211,7 +209,9 @@ class Session:
             Row(
                 batch_index=self.batch_index,
                 losses={"loss": loss, **(further or {})},
-                metrics={name: self._number(value) for name, value in metrics.items()},
+                metrics={
+                    name: self._number(value) for name, value in named(metrics, f"batch {self.batch_index}").items()
+                },
                 duration_s=duration,
                 order=self._order,
                 content=self._content,
@@ -288,15 +288,3 @@ def _until_not_finite(losses: Mapping[str, float]) -> dict[str, float]:
         if not math.isfinite(value):
             break
     return kept
-
-
-def scalar(loss: object, batch_index: int) -> Tensor:
-    """Return ``loss`` if it is a scalar tensor.
-
-    Raises:
-        TrainableError: naming what it is.
-    """
-    if isinstance(loss, Tensor) and loss.numel() == 1:
-        return loss
-    what = f"shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
-    raise TrainableError(Problem(f"batch {batch_index}", f"the loss is {what}", "a tensor with one element"))

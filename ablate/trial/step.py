@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ablate.trial.contract import check_graph, checked_loss, checked_players
 from ablate.trial.fingerprint import state
 from ablate.trial.protocol import Batch, Carry, Loss, Player
 
@@ -58,7 +59,7 @@ class Stepper:
     ) -> None:
         self.trainable = trainable
         self.model = model
-        self.players: list[Player] = trainable.players(model)
+        self.players = checked_players(trainable.players(model))
         self.carries: dict[str, Carry] = {player.name: None for player in self.players}
         self.disturb = disturb
         self._loss = {player.name: compiled(player.loss or trainable.loss) for player in self.players}
@@ -66,8 +67,12 @@ class Stepper:
         self._after_step = getattr(trainable, "after_step", None)
 
     def loss(self, player: Player, batch: Batch) -> tuple[Tensor, Carry]:
-        """Return a player's loss with its graph, and its next carry, which is not kept."""
-        return self._loss[player.name](self.model, batch, self.carries[player.name])
+        """Return a player's loss with its graph, and its next carry, which is not kept.
+
+        Raises:
+            TrainableError: if it is no such pair.
+        """
+        return checked_loss(self._loss[player.name](self.model, batch, self.carries[player.name]), player)
 
     def step(self, batch: Batch, *observers: Observer) -> None:
         """Train on one batch.
@@ -82,6 +87,7 @@ class Stepper:
             stops = [observer.loss(player, loss) for observer in observers]  # every one is told
             if any(stops):
                 return
+            check_graph(loss, player)
             loss.backward()  # type: ignore[no-untyped-call]
             del loss
             for observer in observers:

@@ -12,12 +12,13 @@ from torch import Tensor
 from ablate.errors import Problem
 from ablate.trial.auditor import Auditor
 from ablate.trial.compiled import maybe_compiled
+from ablate.trial.contract import TrainableError, checked_batches, checked_model, numbers
 from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import noise
 from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
-from ablate.trial.session import Session, TrainableError
+from ablate.trial.session import Session
 from ablate.trial.step import Observer, Stepper
 
 
@@ -31,13 +32,13 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         Diverged: a loss that is not finite.
     """
     trainable = make(**session.spec.settings)
-    model = session.adopt(trainable.build())
+    model = session.adopt(checked_model(trainable.build()))
     numerics = session.spec.numerics
     disturb = noise(session.declared, numerics.gradient_noise)
     stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
     gallery = Gallery(session)
     auditor = Auditor(make, stepper, session)
-    batches = auditor.feed(iter(trainable.batches(session.draw)))
+    batches = auditor.feed(checked_batches(trainable.batches(session.draw)))
     look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
     resume.take_over()
     for _ in range(resume.batches):  # the data's position is reached by drawing, not by training
@@ -67,7 +68,7 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
     if not hasattr(trainable, "evaluate"):
         return {}
     with torch.no_grad():
-        return {name: float(value) for name, value in trainable.evaluate(model, session.place).items()}
+        return numbers(trainable.evaluate(model, session.place), "evaluate()")
 
 
 class _Recorded(Observer):

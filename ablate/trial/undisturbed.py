@@ -10,8 +10,8 @@ from torch import nn
 
 from ablate.errors import Problem
 from ablate.trial import checkpoint
+from ablate.trial.contract import TrainableError
 from ablate.trial.draw import Draw
-from ablate.trial.session import TrainableError
 
 
 @contextmanager

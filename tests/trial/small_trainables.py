@@ -77,6 +77,61 @@ class Line:
         return {"weight": float(next(model.parameters()).sum())}
 
 
+class Slip(Line):
+    """Slips of every kind; ``how`` says which method gives what it must not."""
+
+    def __init__(self, *, how: str = "") -> None:
+        super().__init__()
+        self.slip = how
+
+    def _or(self, method: str, right: Any, value: Any) -> Any:
+        return value if self.slip.startswith(method) else right
+
+    def prepare(self) -> Any:
+        return self._or("prepare", super().prepare(), None)
+
+    def build(self) -> Any:
+        return self._or("build", super().build(), [1.0])
+
+    def batches(self, draw: Draw) -> Any:
+        return self._or("batches", super().batches(draw), None)
+
+    def players(self, model: nn.Module) -> Any:
+        right = super().players(model)
+        wrong = {
+            "players none": None,
+            "players empty": [],
+            "players model": [model],
+            "players named": [Player("The Line", right[0].parameters, right[0].optimiser)],
+            "players optimiser": [Player("line", right[0].parameters, None)],  # type: ignore[arg-type]
+            "players twice": [*right, *right],
+        }
+        return wrong.get(self.slip, right)
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> Any:
+        loss, carry = super().loss(model, batch, carry)
+        wrong = {
+            "loss nothing": None,
+            "loss alone": loss,
+            "loss three": (loss, carry, 1),
+            "loss none": (None, carry),
+            "loss text": ("0.5", carry),
+            "loss number": (loss.item(), carry),
+            "loss vector": (torch.stack([loss, loss]), carry),
+            "loss complex": (torch.complex(loss, loss), carry),
+            "loss detached": (loss.detach(), carry),
+        }
+        return wrong.get(self.slip, (loss, carry))
+
+    def metrics(self, carry: Carry) -> Any:
+        wrong = {"metrics none": None, "metrics vector": {"size": torch.ones(2)}}
+        return wrong.get(self.slip, super().metrics(carry))
+
+    def evaluate(self, model: nn.Module, place: Any) -> Any:
+        wrong = {"evaluate none": None, "evaluate text": {"accuracy": "high"}, "evaluate pair": {"x": torch.ones(2)}}
+        return wrong.get(self.slip, super().evaluate(model, place))
+
+
 class Duel(Line):
     """Two players with a model each, stepped in order, and both hooks."""
 
@@ -158,6 +213,18 @@ def function_returns_text(config: dict[str, Any], ctx: Any) -> str:
     for _ in range(ctx.batches):
         ctx.batch(torch.ones(()))
     return "done"
+
+
+def function_no_model(config: dict[str, Any], ctx: Any) -> None:
+    ctx.initialise([1.0])
+
+
+def function_slip(config: dict[str, Any], ctx: Any) -> Any:
+    """Gives ``ctx.batch`` what is no loss, or returns what is no outcome."""
+    losses = {"none": None, "text": "0.5", "complex": torch.ones((), dtype=torch.complex64), "vector": torch.ones(2)}
+    for _ in range(ctx.batches):
+        ctx.batch(losses.get(config["how"], torch.ones(())))
+    return {"accuracy": [0.5]}
 
 
 def function_alias(config: dict[str, Any], ctx: Any) -> None:

@@ -67,5 +67,21 @@ def test_bad_data_keep_their_own_words(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("trainable", "settings", "message"),
+    [
+        ("Slip", {"how": "prepare"}, ("prepare()", "returned None", "text: a hash of the data set")),
+        ("Slip", {"how": "build"}, ("build()", "found a list", "a torch.nn.Module")),
+        ("function_no_model", {}, ("ctx.initialise", "found a list", "a torch.nn.Module")),
+    ],
+)
+def test_what_the_protocol_does_not_allow_is_bad_input(
+    tmp_path: Path, trainable: str, settings: dict[str, Any], message: tuple[str, ...]
+) -> None:
+    said = prepare(tmp_path, trainable, settings=settings)
+    assert said["exit_code"] == 2
+    assert tuple(said["error"][0][name] for name in ("where", "found", "allowed")) == message
+
+
 def test_nothing_that_a_trainable_prints_or_leaves_running_is_taken_for_an_answer(tmp_path: Path) -> None:
     assert prepare(tmp_path / "loud", "Loud")["weights"] == prepare(tmp_path / "quiet", "Line")["weights"]

@@ -109,6 +109,41 @@ def test_a_loss_that_is_not_finite_ends_the_trial_as_diverged(tmp_path: Path) ->
     assert np.isfinite(rows["loss"][:2]).all()
 
 
+PLAYERS = "\n    allowed: a list with one Player for each optimiser"
+PAIR = "\n    allowed: a pair (loss, carry)\n    `return loss, None` if nothing is carried"
+SLIPS = {
+    "build": "build(): found a list\n    allowed: a torch.nn.Module",
+    "batches": "batches(): returned None\n    allowed: an iterator of Batch\n    Write it as a generator",
+    "players none": f"players(): returned None{PLAYERS}",
+    "players empty": f"players(): returned an empty list{PLAYERS}\n    Return [Player(name, ",
+    "players model": "players(), number 1: is a Linear\n    allowed: ablate.trial.protocol.Player",
+    "players named": "players(), number 1: is named 'The Line'\n    allowed: lower-case letters, digits and _",
+    "players optimiser": "player 'line' has None as its optimiser\n    allowed: a torch.optim.Optimizer",
+    "players twice": "players(): two are named 'line'\n    allowed: a name each\n    Name each player after",
+    "loss nothing": f"batch 0:\nloss of player 'line': returned None{PAIR}",
+    "loss alone": f"loss of player 'line': returned a Tensor{PAIR}",
+    "loss three": f"loss of player 'line': returned 3 values{PAIR}",
+    "loss none": "loss of player 'line': the loss is None\n    allowed: a tensor with one element, real",
+    "loss text": "loss of player 'line': the loss is a str\n    allowed: a tensor with one element, real",
+    "loss number": "the loss is a float\n    allowed: a tensor with one element, real\n    Return the tensor itself",
+    "loss vector": "the loss is shape (2,)\n    allowed: a tensor with one element, real\n    Reduce it to one number",
+    "loss complex": "the loss is complex (torch.complex64)\n    allowed: a tensor with one element, real\n    Take a",
+    "loss detached": "loss of player 'line': has no gradient\n    allowed: a loss that depends on the model",
+    "metrics none": "batch 0: metrics are None\n    allowed: a dict of numbers",
+    "metrics vector": "batch 0: metric 'size' is a tensor of shape (2,), torch.float32\n    allowed: one real number",
+    "evaluate none": "evaluate(): returned None\n    allowed: a dict of numbers",
+    "evaluate text": "evaluate(): 'accuracy' is a str, 'high'\n    allowed: one real number",
+    "evaluate pair": "evaluate(): 'x' is of shape (2,)\n    allowed: one real number",
+}
+FUNCTION_SLIPS = {
+    "none": "batch 0: the loss is None\n    allowed: a tensor with one element, real",
+    "text": "batch 0: the loss is a str",
+    "complex": "batch 0: the loss is complex (torch.complex64)",
+    "vector": "batch 0: the loss is shape (2,)",
+    "outcome": "train(): 'accuracy' is a list, [0.5]\n    allowed: one real number",
+}
+
+
 @pytest.mark.parametrize(
     ("trainable", "settings", "message"),
     [
@@ -116,14 +151,16 @@ def test_a_loss_that_is_not_finite_ends_the_trial_as_diverged(tmp_path: Path) ->
         (
             "Line",
             {"bad_at": 1, "how": "vector"},
-            "batch 1: the loss is shape (2,)\n    allowed: a tensor with one element",
+            "batch 1:\nloss of player 'line': the loss is shape (2,)\n    allowed: a tensor with one element",
         ),
-        ("Line", {"bad_at": 0, "how": "float"}, "batch 0: the loss is a float"),
+        ("Line", {"bad_at": 0, "how": "float"}, "batch 0:\nloss of player 'line': the loss is a float"),
         ("Line", {"bad_at": 3, "how": "ends"}, "batch 3: batches() ended after 3 of 4"),
         ("function_too_few", {}, "ctx.batch was called 1 times\n    allowed: 4 (ctx.batches)"),
         ("function_too_many", {}, "batch 4: ctx.batch was called 5 times\n    allowed: 4 (ctx.batches)"),
         ("function_data_twice", {}, "batch 0: ctx.data was called twice\n    allowed: once per batch"),
-        ("function_returns_text", {}, "train returned a str\n    allowed: nothing, or a dict of numbers"),
+        ("function_returns_text", {}, "train(): returned a str\n    allowed: a dict of numbers"),
+        *(("Slip", {"how": how}, message) for how, message in SLIPS.items()),
+        *(("function_slip", {"how": how}, message) for how, message in FUNCTION_SLIPS.items()),
     ],
 )
 def test_a_broken_contract_fails_the_trial_and_says_where(
