@@ -6,13 +6,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ablate.cluster.node_types import NodeType
 from ablate.design.yaml_source import Loc, dotted
-from ablate.errors import BadInput, Problem, UnmetPlacement, nearest
+from ablate.errors import BadInput, Problem, UnmetPlacement
+from ablate.launch.refusal import Offer, reasons
 from ablate.trial.nvml import visible_gpus
-
-NO_FALLBACK = (
-    "An arm with `device: cuda` never runs on the CPU instead: launch where nvidia-smi lists a GPU, or remove the arm."
-)
 
 
 @dataclass(frozen=True)
@@ -58,51 +56,43 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def unmet(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) -> list[str]:
+    """Return the arms that fit on none of the nodes, even when it is empty."""
+    return [arm for arm, request in requests.items() if not any(_fits(request, node.resources) for node in nodes)]
+
+
 def check(
-    requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node], where: Callable[[Loc], str] = dotted
+    requests: Mapping[str, Mapping[str, float]],
+    nodes: Sequence[Node],
+    where: Callable[[Loc], str] = dotted,
+    node_types: Sequence[NodeType] = (),
+    advice: str = "",
 ) -> None:
-    """Check that every arm fits on some node when that node is empty.
+    """Check that every arm fits on some node when that node is empty, or on one that the cluster can add.
 
     Args:
         requests: arm name -> what it asks for.
         nodes: the machines there are.
         where: turns a key path into a place; pass ``YamlSource.where`` to name lines.
+        node_types: what the cluster's autoscaler may add; one of which it may have none serves nobody.
+        advice: what to do next where nothing better is known.
 
     Raises:
-        UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, and the nearest name.
+        UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, the nearest name, and what
+            would fit on the machine that comes closest.
     """
+    offers = [Offer(node.name, node.resources) for node in nodes]
+    offers += [Offer(f"node type {one.name} (up to {one.max_workers})", one.resources, one) for one in node_types]
+    open_to_trials = [offer for offer in offers if offer.node_type is None or offer.node_type.max_workers]
     problems = [
         problem
         for arm, request in requests.items()
-        if not any(_fits(request, node) for node in nodes)
-        for problem in _reasons(arm, request, nodes, where)
+        if not any(_fits(request, offer.resources) for offer in open_to_trials)
+        for problem in reasons(arm, request, offers, where, advice)
     ]
     if problems:
         raise UnmetPlacement(*problems)
 
 
-def _fits(request: Mapping[str, float], node: Node) -> bool:
-    return all(node.resources.get(name, 0.0) >= amount for name, amount in request.items())
-
-
-def _reasons(
-    arm: str, request: Mapping[str, float], nodes: Sequence[Node], where: Callable[[Loc], str]
-) -> list[Problem]:
-    offered = {name for node in nodes for name in node.resources}
-    listing = "; ".join(f"{node.name}: " + ", ".join(f"{k} {v:g}" for k, v in node.resources.items()) for node in nodes)
-    reasons = []
-    for name, amount in request.items():
-        most = max((node.resources.get(name, 0.0) for node in nodes), default=0.0)
-        if most < amount:
-            found = f"asks for {name}: {amount:g}, " + (
-                f"the most on one node is {most:g}" if most else "no node offers it"
-            )
-            close = nearest(name, offered) if name not in offered and name != "GPU" else ""  # a CPU is none
-            advice = NO_FALLBACK if name == "GPU" and not most else ""
-            reasons.append(Problem(where(("arms", arm, "resources", name)), found, listing, close, advice))
-    together = ", ".join(f"{name} {amount:g}" for name, amount in request.items())
-    return reasons or [
-        Problem(
-            where(("arms", arm, "resources")), f"asks for {together} on one node; no node offers all of it", listing
-        )
-    ]
+def _fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:
+    return all(resources.get(name, 0.0) >= amount for name, amount in request.items())

@@ -49,7 +49,8 @@ def test_too_few_gpus_are_refused() -> None:
     with pytest.raises(UnmetPlacement) as caught:
         check({"on-gpu": {"GPU": 4.0}}, [Node("a", {"GPU": 2.0}), Node("b", {"GPU": 1.0})])
     assert str(caught.value) == (
-        "arms.on-gpu.resources.GPU: asks for GPU: 4, the most on one node is 2\n    allowed: a: GPU 2; b: GPU 1"
+        "arms.on-gpu.resources.GPU: asks for GPU: 4, the most on one node is 2\n    allowed: a: GPU 2; b: GPU 1\n"
+        "    The nearest is a, where GPU 2 would fit."
     )
 
 
