@@ -5,6 +5,7 @@ A node may have a host name and a clock of its own (``Named``): every Python pro
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -107,12 +108,13 @@ class Cluster:
 
     def kill(self, node: Node) -> None:
         """Kill every process of a node at once, by signal 9, as the loss of its machine would."""
-        for process in node.processes():
-            try:
+        dying = node.processes()
+        for process in dying:
+            with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-            except psutil.NoSuchProcess:
-                continue
         node.process.wait()
+        while any(map(_runs, dying)):
+            time.sleep(0.02)
         self.nodes.remove(node)
 
     def kill_raylet(self, node: Node) -> None:
@@ -183,6 +185,13 @@ class Cluster:
                 self.close()
                 raise RuntimeError(f"node {node.name} did not start:\n{said[-2000:]}")
             time.sleep(0.05)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _free_port() -> int:
