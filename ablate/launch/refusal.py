@@ -71,7 +71,7 @@ def amounts(resources: Mapping[str, float]) -> str:
 
 
 def _would_fit(request: Mapping[str, float], usable: Sequence[Offer]) -> str:
-    """Return what of the request fits on the machine that comes closest, if it has everything asked for, but too little.
+    """Return what of the request fits on the closest machine that has everything asked for, but too little.
 
     The closest machine is the one that has enough of most resources, then the one with the largest smallest share.
     """
