@@ -72,8 +72,9 @@ def test_nodes_that_must_be_there_run_from_the_start_and_stay():
     found = batch([Job("a", {"CPU": 4.0}, 10.0)] * 2, kept)
     # one runs at once; a node was asked for at 0 for the other, which takes the first's place at 10 s instead
     assert (found.first_s, found.end_s) == (0.0, 20.0)
-    assert use(found, "cpu").steps == ((0.0, 2), (160.0, 1))
-    assert found.idle_s == 160.0
+    # when that node is up at 100 s it is the last used of the two, and the first has been idle since 20 s
+    assert use(found, "cpu").steps == ((0.0, 2), (100.0, 1))
+    assert found.idle_s == 100.0
 
 
 def test_what_fits_nowhere_is_named_and_the_rest_runs():
