@@ -33,8 +33,8 @@ NAMED = 6
 """Faulty parameters to name before the search ends."""
 
 MEANING = (
-    "the gradient is not the slope of the loss: an intended stop-gradient (detach, a straight-through estimator, "
-    "a carry cut between batches) or a wrong backward"
+    "the gradient is not the slope of the loss: a wrong backward, or one replaced on purpose (gradient reversal, "
+    "clipping in a backward or a hook), which looks the same and cannot be declared"
 )
 
 
@@ -69,7 +69,6 @@ class SlopeResult:
         directions: the comparisons over all parameters, three unless some had to be made again; empty if none could.
         bugs: one for each faulty parameter named; empty unless the verdict is bug.
         unseen: parameters whose share is so small that a fault of 1 % in them would not be seen.
-        maybe_intended: whether an intended stop-gradient would look the same; true of every bug found here.
         forwards: how often the loss was evaluated.
         detail: the verdict in words.
     """
@@ -78,7 +77,6 @@ class SlopeResult:
     directions: tuple[Slope, ...]
     bugs: tuple[Slope, ...]
     unseen: tuple[str, ...]
-    maybe_intended: bool
     forwards: int
     detail: str
 
@@ -231,8 +229,8 @@ def _result(
         detail = f"a kink at or near the point (a ReLU at 0, a tie in a max-pool) hides the slope along {some}{rest}"
     else:
         detail = f"rounding of the loss hides its slope along {some}{rest}"
-    return SlopeResult(verdict, lines, tuple(bugs), unseen, verdict == "bug", probe.forwards, detail)
+    return SlopeResult(verdict, lines, tuple(bugs), unseen, probe.forwards, detail)
 
 
 def _unjudged(why: str, forwards: int) -> SlopeResult:
-    return SlopeResult("unjudged", (), (), (), False, forwards, why)
+    return SlopeResult("unjudged", (), (), (), forwards, why)

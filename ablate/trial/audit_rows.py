@@ -56,13 +56,18 @@ def _distance(one: Distance, reference: str, check: str, count: int) -> Row:
     }
 
 
-def slope_rows(results: Mapping[str, SlopeResult], stopped: Mapping[str, Sequence[str]]) -> Iterator[Row]:
+def slope_rows(
+    results: Mapping[str, SlopeResult], stopped: Mapping[str, Sequence[str]], behind: Mapping[str, str]
+) -> Iterator[Row]:
     """Return rows of each player's slope check.
 
     Args:
         results: by player.
         stopped: where the loss of a player stops a gradient that is otherwise right.
+        behind: which parameters of a player no slope can judge, and why.
     """
+    for player, words in behind.items():
+        yield {"check": "slope", "verdict": "unjudged", "quantity": "gradient", "name": player, "detail": words}
     for player, result in results.items():
         if player in stopped:
             lines = ", ".join(stopped[player])

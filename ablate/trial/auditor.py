@@ -165,7 +165,7 @@ class Auditor:
             observers.insert(0, slope)
         result = own.step(at, *observers, first=slope.begin if slope else None)
         if slope:
-            self._record(at.batch_index, slope_rows(slope.results, slope.stopped))
+            self._record(at.batch_index, slope_rows(slope.results, slope.stopped, slope.behind))
             self._wrong_slopes = {player: [bug.name for bug in found.bugs] for player, found in slope.results.items()}
         return result
 
