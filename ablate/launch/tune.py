@@ -27,6 +27,7 @@ from ray import tune
 
 from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.local import Finished
+from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
@@ -169,6 +170,8 @@ class TuneLauncher:
         placed = tune.with_resources(
             actor, lambda config: tune.PlacementGroupFactory([dict(by_id[config["trial_id"]].spec.resources)])
         )
+        requests = [task.spec.resources for task in tasks]
+        os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(pending_limit(requests, bool(self._address)))
         with tempfile.TemporaryDirectory(prefix="ablate-tune-") as storage:
             tuner = tune.Tuner(
                 placed,
