@@ -13,9 +13,9 @@ FEW = 16
 def pending_limit(requests: Sequence[Mapping[str, float]], on_cluster: bool) -> int:
     """Return how many trials may wait for a place at once; Tune stops asking for further ones beyond that.
 
-    On a cluster it is all of them: an autoscaler adds nodes for what it is asked for. Where requests differ too, or those
-    that wait for a scarce resource would take up the limit, and trials that could run would not be asked for. The first
-    trial waits until all have asked, some 10 to 30 ms each, so where neither matters only a few do.
+    On a cluster it is all of them: an autoscaler adds nodes for what it is asked for. Where requests differ too, or
+    those that wait for a scarce resource would take up the limit, and trials that could run would not be asked for. The
+    first trial waits until all have asked, some 10 to 30 ms each, so where neither matters only a few do.
 
     Args:
         requests: of every trial.
