@@ -22,12 +22,13 @@ from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
 from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
+from analysis.lost_batches import lost_batches
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
 from analysis.parameter_distance import pair_distances
 from analysis.parameter_distance import summarise as summarise_parameters
 from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
-from analysis.run_line import run_line
+from analysis.run_line import from_here, run_line
 from analysis.size import effect
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
@@ -55,7 +56,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         sides = Sides.of(contrast, grid)
         control = contrast_control(contrast, grid)
         paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
-    contrasts = _contrasts(run, paired, margin or grid.margin, seed)
+    contrasts, present = _contrasts(run, paired, margin or grid.margin, seed)
     first = worst(contrasts)
     response = dose_response(grid, trials, outcomes, seed)
     return GapReport(
@@ -74,15 +75,17 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
             *imported_notes(grid),
             *notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
         ),
+        damage=lost_batches(trials, present, from_here(run.paths.root)),
         dose_response=response,
     )
 
 
 def _contrasts(
     run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
-) -> tuple[ContrastReport, ...]:
+) -> tuple[tuple[ContrastReport, ...], dict[str, int]]:
+    """Report on every contrast; return with it how many batches each trial has."""
     audits = read_audits(run)
-    divergences, streams = _compare_batches(run, paired, audits)
+    divergences, streams, present = _compare_batches(run, paired, audits)
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
     family = [index for index, one in enumerate(paired) if one.control is None]
@@ -96,7 +99,7 @@ def _contrasts(
         smallest[index] = None if smallest[index] is None else p
     controls = _one_ulp_controls(paired, run.grid)
     apart = [summarise_parameters(*found) for found in pair_distances(run, [one.pairing.matches for one in paired])]
-    return tuple(
+    reports = tuple(
         report(
             one,
             effects[i],
@@ -112,16 +115,19 @@ def _contrasts(
         )
         for i, one in enumerate(paired)
     )
+    return reports, present
 
 
 def _compare_batches(
     run: Run, paired: Sequence[PairedContrast], audits: Mapping[str, Sequence[AuditRow]]
-) -> tuple[list[Divergence], list[Streams]]:
-    """Read each block's losses and hashes once, and compare every contrast's pairs in it."""
+) -> tuple[list[Divergence], list[Streams], dict[str, int]]:
+    """Read each block's losses and hashes once, compare every contrast's pairs in it, and count each trial's rows."""
     partings: list[list[Parting]] = [[] for _ in paired]
     hashes: dict[str, Hashes] = {}
+    present: dict[str, int] = {}
     for block in run.grid.blocks:
         traces, here = read_block(run, block)
+        present |= {name: len(trace.loss) for name, trace in traces.items()}
         hashes |= {name: replace(one, generators=generator_states(audits.get(name, ()))) for name, one in here.items()}
         for found, one in zip(partings, paired, strict=True):
             for match in one.pairing.matches:
@@ -129,7 +135,7 @@ def _compare_batches(
                 if match.block == block and mine is not None and theirs is not None:
                     found.append(part(block, mine, theirs))
     divergences = [summarise(found, len(one.pairing.matches)) for found, one in zip(partings, paired, strict=True)]
-    return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired]
+    return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired], present
 
 
 def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:

@@ -45,6 +45,7 @@ class GapReport:
         contrasts: the study's first, then the controls'.
         dropped: trials left out, with reasons.
         notes: what a reader must know to read the numbers right.
+        damage: which recorded batches the store has lost; empty if none.
         dose_response: how the outcome changes with noise in the gradients; None for a study of something else.
     """
 
@@ -59,6 +60,7 @@ class GapReport:
     contrasts: tuple[ContrastReport, ...]
     dropped: tuple[DroppedTrial, ...]
     notes: tuple[str, ...]
+    damage: str = ""
     dose_response: DoseResponse | None = None
 
     def to_json(self) -> dict[str, Any]:

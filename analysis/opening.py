@@ -10,12 +10,14 @@ from analysis.headline import WORST_FIRST
 def opening(report: GapReport) -> list[str]:
     """Return sentences that each begin with a headline and a colon, the worst first; controls are left to the tables.
 
+    A store that has lost batches comes before them all: no verdict can rest on it.
+
     Args:
         report: of the run.
     """
     others = [one for one in report.contrasts if one.label != report.worst and one.control is None]
     short = [f"{one.verdict.headline}: {one.label}: {one.verdict.summary}" for one in sorted(others, key=badness)]
-    return [report.headline, *short]
+    return [*filter(None, [report.damage]), report.headline, *short]
 
 
 def badness(contrast: ContrastReport) -> int:

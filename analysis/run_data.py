@@ -42,6 +42,8 @@ def read_outcomes(run: Run, trials: tuple[Trial, ...], recorded: pa.Table) -> di
     metric = outcome.metric if outcome.metric == "loss" else f"metric.{outcome.metric}"
     last = min(outcome.last, run.grid.batches)
     finished = any(trial.status == "done" for trial in trials)
+    if finished and not run.parts(run.paths.batches):  # deleted: then nothing says which metrics there were
+        return {trial.trial_id: Outcome(None, trial.trouble or "its batches are not in the store") for trial in trials}
     if not finished or not _has(metric, run.batches(filter=pc.scalar(False)).column_names, finished, "metric."):
         return {trial.trial_id: Outcome(None, trial.trouble or f"no {metric} was recorded") for trial in trials}
     window = run.batches(["trial_id", metric], pc.field("batch_index") >= run.grid.batches - last)

@@ -38,7 +38,7 @@ def run_line(store: Path, trials: Sequence[Trial], recorded: pa.Table, blocks: i
         f"{plural(len(trials), 'trial')} over {seeds}: {', '.join(ended)}",
         f"{_duration(sum(seconds))} of trials' time" if seconds else "",
         ", ".join(filter(None, [machines, f"torch {torch}" if torch else ""])),
-        f"store {_from_here(store)}",
+        f"store {from_here(store)}",
     ]
     return "; ".join(filter(None, parts))
 
@@ -58,7 +58,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def _from_here(store: Path) -> Path:
+def from_here(store: Path) -> Path:
     """Return the path as a user in this folder would type it."""
     full = store.resolve()
     return full.relative_to(Path.cwd()) if full.is_relative_to(Path.cwd()) else store

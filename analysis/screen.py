@@ -12,7 +12,7 @@ from analysis.text_layout import wrap
 
 WIDTH = 100
 NARROW = 40
-STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red"} | dict.fromkeys(
+STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red", "DAMAGED STORE": "bold red"} | dict.fromkeys(
     ("SYSTEMATIC", "INCONCLUSIVE", "UNKNOWN"), "bold yellow"
 )
 

@@ -26,7 +26,7 @@ def verdict_text(report: VerdictReport, width: int) -> list[Text]:
     ]
     lines += [Text(""), *plain(pair_lines(head, width))]
     for contrast in report.contrasts:
-        lines += _contrast(contrast, contrast.sentence != report.opening[0], width)
+        lines += _contrast(contrast, contrast.sentence not in report.opening, width)
     return [*lines, Text(""), *plain(wrap(report.blind, width))]
 
 
