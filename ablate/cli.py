@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate import cli_audit, cli_exchange, cli_guard, cli_state
-from ablate.cli_arguments import Grid, Json, Run, Runs
+from ablate.cli_arguments import Cluster, Grid, Json, Run, Runs
 from ablate.exit_codes import exit_code
 from ablate.terminal import emit, make_console, say
 
@@ -84,6 +84,7 @@ def launch(
         list[str] | None,
         typer.Option("--offer", metavar="TAG[=N]", help="This machine offers a resource that arms ask for."),
     ] = None,
+    cluster: Cluster = None,
     runs: Runs = Path("runs"),
     allow_mixed_code: Annotated[
         bool, typer.Option("--allow-mixed-code", help="Continue a study although its code or torch changed.")
@@ -93,13 +94,15 @@ def launch(
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
     from ablate.errors import TrialsFailed
     from ablate.launch.failures import alone, problems
+    from ablate.launch.node_types import most_cores, node_types
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
 
-    study = read_study(grid)
+    types = node_types(cluster, address)
+    study = read_study(grid, most_cores(types))
     root = runs / study.grid.study
     launcher = new_launcher(local, address, offer or ())
-    launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code)
+    launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code, types)
     _print_gap(str(root), as_json)
     name = shlex.quote(str(root))
     typer.echo(

@@ -11,3 +11,9 @@ Grid = Annotated[Path, typer.Argument(help="The grid file.", show_default=False)
 Run = Annotated[str, typer.Argument(help="A run's folder, or a study's name under ./runs.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 Runs = Annotated[Path, typer.Option("--runs", help="Folder of all runs.")]
+Cluster = Annotated[
+    Path | None,
+    typer.Option(
+        "--cluster", metavar="FILE", help="What nodes the cluster can add: its `ray up` file or KubeRay manifest."
+    ),
+]

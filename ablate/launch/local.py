@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from ablate.cluster.node_types import NodeType
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
 from ablate.trial.isolation import Isolation
@@ -29,6 +30,12 @@ class LocalLauncher:
     def nodes(self) -> list[Node]:
         """Return this machine."""
         return [self._machine]
+
+    def node_types(self) -> tuple[NodeType, ...]:
+        """Return nothing: no machine can be added."""
+        return ()
+
+    if_unmet = ""
 
     def start(self) -> None:
         """Nothing to start: fork servers come up with the first trial that needs them."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ablate.cluster.node_types import NodeType
 from ablate.launch.local import Finished
 from ablate.launch.placement import Node, this_machine
 from ablate.trial.task import TrialTask
@@ -31,6 +32,19 @@ class RayLauncher:
     def nodes(self) -> list[Node]:
         """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
         return self._tune.nodes() if self._address else [this_machine(self._offered)]
+
+    def node_types(self) -> tuple[NodeType, ...]:
+        """Return what the cluster's autoscaler can add, as far as it can be seen."""
+        if not self._address:
+            return ()
+        from ablate.launch.ray_node_types import autoscaled_types
+
+        return autoscaled_types()
+
+    @property
+    def if_unmet(self) -> str:
+        """What to do about an arm that fits on no node, where no node types are known."""
+        return "If the cluster adds nodes, name the file that says which: --cluster FILE." if self._address else ""
 
     def start(self) -> None:
         """Start an embedded Ray, or reach the cluster."""

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rich.console import Console
 
+from ablate.cluster.node_types import NodeType
 from ablate.design.cross import trials
 from ablate.design.factors import written_levels
 from ablate.design.grid import GridSpec, Outcome, load_grid
@@ -43,6 +44,15 @@ class Launcher(Protocol):
 
     def nodes(self) -> list[placement.Node]:
         """Return the machines there are."""
+        ...
+
+    def node_types(self) -> Sequence[NodeType]:
+        """Return what the cluster can add, as far as it tells."""
+        ...
+
+    @property
+    def if_unmet(self) -> str:
+        """What to do about an arm that fits on none of these."""
         ...
 
     def start(self) -> None:
@@ -91,8 +101,12 @@ class Launched:
     kept: int
 
 
-def read_study(path: Path) -> Study:
+def read_study(path: Path, cores: int | None = None) -> Study:
     """Read a grid and check it against its trainable's source and this machine, importing neither torch nor ray.
+
+    Args:
+        path: the grid file.
+        cores: the most that a trial could use where it is to run; None for this machine's.
 
     Raises:
         BadInput: with every problem found.
@@ -105,12 +119,27 @@ def read_study(path: Path) -> Study:
     source = find_trainable(grid.trainable, search)
     if problems := check_settings(source, grid, where, written_levels(written)):
         raise BadInput(*problems)
-    plan(grid, placement.available_cores(), where)
+    plan(grid, cores or placement.available_cores(), where)
     return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)), where)
 
 
-def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow_mixed_code: bool = False) -> Launched:
+def launch(
+    study: Study,
+    launcher: Launcher,
+    root: Path,
+    console: Console,
+    allow_mixed_code: bool = False,
+    node_types: Sequence[NodeType] = (),
+) -> Launched:
     """Run what the store does not hold yet.
+
+    Args:
+        study: the study.
+        launcher: places its trials.
+        root: the store.
+        console: for how far it is.
+        allow_mixed_code: continue a study that other code began.
+        node_types: what the launcher's cluster can add; if none are given, it is asked.
 
     Raises:
         BadInput: bad trainable or data, or a store of another study.
@@ -120,7 +149,7 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
     """
     display = Display(console)
     try:
-        placement.check({spec.arm: spec.resources for spec in study.specs}, launcher.nodes(), study.where)
+        _check_placement(study, launcher, node_types)
         with sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
@@ -148,6 +177,14 @@ def launch(study: Study, launcher: Launcher, root: Path, console: Console, allow
     finally:
         display.close()
         launcher.close()
+
+
+def _check_placement(study: Study, launcher: Launcher, node_types: Sequence[NodeType]) -> None:
+    requests = {spec.arm: spec.resources for spec in study.specs}
+    nodes = launcher.nodes()
+    if placement.unmet(requests, nodes):
+        known = node_types or launcher.node_types()
+        placement.check(requests, nodes, study.where, known, "" if known else launcher.if_unmet)
 
 
 class _Ended:
