@@ -7,17 +7,15 @@ import os
 import queue
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ablate.cluster.node_types import NodeType
+from ablate.launch.after import After, Then
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
-
-Finished = Callable[[TrialTask, TrialEnd], bool]
-"""Told of each attempt that ended; returns whether to go on. What still runs is ended when it says no."""
 
 
 class LocalLauncher:
@@ -44,8 +42,8 @@ class LocalLauncher:
         """Let go of the fork servers."""
         self._isolation.close()
 
-    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
-        """Run every task once.
+    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
+        """Run every task, and what ``after`` wants in its place, which comes last.
 
         Raises:
             AblateError: if no process for trials can be started.
@@ -79,8 +77,11 @@ class LocalLauncher:
                 room.give_back(task.spec.resources, task.gpus)
                 if isinstance(end, Exception):
                     raise end
-                if not finished(task, end):
+                then = after(task, end)
+                if then is Then.STOP:
                     return
+                if isinstance(then, TrialTask):
+                    pending.append(then)
         finally:
             for connection in running.values():
                 if connection is not None:

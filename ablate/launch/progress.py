@@ -64,6 +64,10 @@ class Display:
             self._printed = time.monotonic()
             self._console.print(words)
 
+    def note(self, words: str) -> None:
+        """Print a line that stays."""
+        self._console.print(words, markup=False, highlight=False, soft_wrap=True)
+
     def follow(self, state: Callable[[], State]) -> None:
         """Show ``state()`` from now on."""
         self._thread = threading.Thread(target=self._watch, args=(state,), daemon=True)

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ablate.cluster.node_types import NodeType
-from ablate.launch.local import Finished
+from ablate.launch.after import After
 from ablate.launch.placement import Node, this_machine
 from ablate.trial.task import TrialTask
 
@@ -50,9 +50,9 @@ class RayLauncher:
         """Start an embedded Ray, or reach the cluster."""
         self._tune.start()
 
-    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
-        """Run every task once."""
-        self._tune.run(tasks, finished)
+    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
+        """Run every task, and what ``after`` wants in its place."""
+        self._tune.run(tasks, after)
 
     def close(self) -> None:
         """Leave Ray, if it was needed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -24,10 +25,11 @@ from ablate.design.trial_spec import TrialSpec
 from ablate.design.yaml_source import Loc, dotted, read_yaml
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
+from ablate.launch.after import After, Then, tried_again
 from ablate.launch.code_state import CodeState, code_state
 from ablate.launch.inputs import Inputs, trial_key
 from ablate.launch.interruption import sigterm_raises
-from ablate.launch.local import Finished, LocalLauncher
+from ablate.launch.local import LocalLauncher
 from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
@@ -38,6 +40,9 @@ from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
 from ablate.trial.task import ReferenceArm, TrialEnd, TrialTask
 
+
+NOTE = 300
+"""Letters that are shown of a failure that is followed by another attempt; the rest is in the store."""
 
 class Launcher(Protocol):
     """What places trials: the local launcher and the Ray launcher, held to one contract test."""
@@ -59,8 +64,8 @@ class Launcher(Protocol):
         """Be ready to place."""
         ...
 
-    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
-        """Run every task once and tell ``finished`` of each end, in this thread; stop when it says no."""
+    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
+        """Run every task and do what ``after``, told of each end in this thread, says follows."""
         ...
 
     def close(self) -> None:
@@ -195,6 +200,8 @@ class _Ended:
     ) -> None:
         self.failed: list[TrialEnd] = []
         self._store = store
+        self._further: Counter[str] = Counter()  # attempts beyond this launch's first, by trial
+        self._display = display
         self._outcome: Outcome | None = outcome
         self._open = {task.spec.trial_id: task for task in tasks}
         self._done = trials_in_all - len(tasks)
@@ -203,8 +210,8 @@ class _Ended:
         self._mutex = threading.Lock()  # the display asks from a thread of its own
         display.follow(self.state)
 
-    def __call__(self, task: TrialTask, end: TrialEnd) -> bool:
-        """Absorb an attempt; say whether to go on."""
+    def __call__(self, task: TrialTask, end: TrialEnd) -> Then | TrialTask:
+        """Absorb an attempt; return the next one at the trial, if its surroundings failed it and not its code."""
         spec = task.spec
         if end.kind == "store":
             raise StoreError(Problem(str(self._store.paths.root), end.error))
@@ -215,12 +222,23 @@ class _Ended:
         if status is None:
             status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
         with self._mutex:
+        if status == "failed" and tried_again(end, self._further[spec.trial_id]):
+            return self._again(task, end)
             del self._open[spec.trial_id]
             if status == "failed":
                 self.failed.append(end)
             else:
                 self._done += 1
-        return True
+        return Then.GO_ON
+
+    def _again(self, task: TrialTask, end: TrialEnd) -> TrialTask:
+        trial_id = task.spec.trial_id
+        self._further[trial_id] += 1
+        again = task.model_copy(update={"attempt": self._store.next_attempt(trial_id), "gpus": ()})
+        with self._mutex:
+            self._open[trial_id] = again
+        self._display.note(f"{' '.join(end.error.split())[:NOTE]}: tried again as attempt {again.attempt}")
+        return again
 
     def interrupt(self) -> None:
         """Record that what still ran was interrupted; its rows are kept as an attempt."""

@@ -24,9 +24,10 @@ os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 
 import ray
 from ray import tune
+from ray.tune.schedulers import FIFOScheduler
 
 from ablate.errors import Problem, UnmetPlacement
-from ablate.launch.local import Finished
+from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.trial.isolation import Isolation
@@ -50,7 +51,8 @@ class TrialActor(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
-        task = TrialTask.model_validate_json(self._tasks[self.config["trial_id"]])
+        told = self.config.get("task") or self._tasks[self.config["trial_id"]]
+        task = TrialTask.model_validate_json(told)
         if task.spec.numerics.device == "cuda":
             assigned = ray.get_runtime_context().get_accelerator_ids()["GPU"]  # what Ray says wins
             task = task.model_copy(update={"gpus": tuple(assigned)})
@@ -66,12 +68,38 @@ class TrialActor(tune.Trainable):
         self._isolation.close()
 
 
+class _Order(FIFOScheduler):
+    """First come, first served; keeps hold of Tune's controller, to which trials may be added at any time.
+
+    Tune's own retries are not used: they know no attempts, may not be told which failures to retry, and wait for ever
+    where a reused actor turns out to be dead.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._controller: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {}
+
+    def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+        """Remember the controller."""
+        self._controller = tune_controller
+
+    def again(self, trial: Any, task: TrialTask) -> None:
+        """Queue another attempt at a trial; which node it runs on is Ray's choice."""
+        another = trial.reset()
+        another.set_config({**trial.config, "task": task.model_dump_json()})
+        self._controller.add_trial(another)
+
+
 class _Listener(tune.Callback):
     """Tells the study of every trial that ended, whether its actor reported it or died."""
 
-    def __init__(self, tasks: Mapping[str, TrialTask], finished: Finished) -> None:
-        self._tasks = tasks
-        self._finished = finished
+    def __init__(self, tasks: Mapping[str, TrialTask], after: After, order: _Order) -> None:
+        self._tasks = dict(tasks)
+        self._after = after
+        self._order = order
         self.stop = False
         self.failure: Exception | None = None
 
@@ -86,7 +114,7 @@ class _Listener(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Pass on that a trial's actor died."""
-        task = self._tasks[trial.config["trial_id"]]
+        task = self._task(trial)
         lines = str(trial.get_pickled_error() or trial.get_error() or "its actor died").strip().splitlines()
         where = f"trial {task.spec.trial_id} (arm {task.spec.arm}, block {task.spec.block}), attempt {task.attempt}"
         self._tell(
@@ -102,9 +130,16 @@ class _Listener(tune.Callback):
 
     def _tell(self, trial: Any, end: TrialEnd) -> None:
         try:
-            self.stop = not self._finished(self._tasks[trial.config["trial_id"]], end) or self.stop
+            then = self._after(self._task(trial), end)
+            if isinstance(then, TrialTask):
+                self._tasks[then.spec.trial_id] = then
+                self._order.again(trial, then)
+            self.stop = self.stop or then is Then.STOP
         except Exception as error:  # Tune would log it and go on
             self.failure, self.stop = error, True
+
+    def _task(self, trial: Any) -> TrialTask:
+        return self._tasks[trial.config["trial_id"]]
 
 
 class _Stopper(tune.Stopper):
@@ -160,10 +195,11 @@ class TuneLauncher:
             signal.SIGTERM, on_sigterm
         )  # Ray's own handler would end the process with code 1 and a stack dump
 
-    def run(self, tasks: Sequence[TrialTask], finished: Finished) -> None:
-        """Run every task once, in the order given as far as resources allow; ``start`` comes first."""
+    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
+        """Run every task and what ``after`` wants in its place, in order as far as resources allow; start first."""
         by_id = {task.spec.trial_id: task for task in tasks}
-        listener = _Listener(by_id, finished)
+        order = _Order()
+        listener = _Listener(by_id, after, order)
         actor = tune.with_parameters(
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
@@ -176,7 +212,9 @@ class TuneLauncher:
             tuner = tune.Tuner(
                 placed,
                 param_space={"trial_id": tune.grid_search(list(by_id))},
-                tune_config=tune.TuneConfig(reuse_actors=True, trial_dirname_creator=_id_of, trial_name_creator=_id_of),
+                tune_config=tune.TuneConfig(
+                    reuse_actors=True, scheduler=order, trial_dirname_creator=_id_of, trial_name_creator=_id_of
+                ),
                 run_config=tune.RunConfig(
                     storage_path=storage,
                     name="trials",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ablate.errors import StoreError
 from ablate.record.check_artifacts import artifacts
-from ablate.record.check_pairing import mixed_code, pairing
+from ablate.record.check_pairing import mixed_code, moved, pairing
 from ablate.record.check_rows import duplicates_and_gaps, repeated_attempts, trials_and_batches
 from ablate.record.check_sketches import sketches
 from ablate.record.finding import Finding
@@ -28,6 +28,7 @@ CODES = {
     "C9": "trials were run by different code",
     "C10": "an artifact is missing, damaged or there twice",
     "C11": "a sketch of the parameters is missing, damaged or there twice",
+    "C12": "a trial was continued on another machine",
 }
 
 
@@ -48,6 +49,7 @@ def check(run: Run) -> list[Finding]:
         findings += repeated_attempts(run)
         findings += pairing(run, trials)
         findings += mixed_code(trials)
+        findings += moved(trials)
         findings += artifacts(run)
         findings += sketches(run, trials)
     except StoreError as error:

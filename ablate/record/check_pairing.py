@@ -46,6 +46,15 @@ def mixed_code(trials: _Trials) -> Iterator[Finding]:
             yield from _mixed(f"arm {arm}", column, rows)
 
 
+def moved(trials: _Trials) -> Iterator[Finding]:
+    """C12: a trial's batches were computed on more than one machine, so its arm's machine is mixed."""
+    for trial_id, row in trials.items():
+        if earlier := row.get("moved_from"):
+            where = f"trial {trial_id} (arm {row['arm']}, block {row['block']})"
+            advice = "a gap in its pairs may be the machines': launch into another folder to have it on one"
+            yield Finding("C12", "note", where, f"continued on {row['host']} after {earlier}", advice)
+
+
 def _mixed(where: str, column: str, rows: Any) -> Iterator[Finding]:
     values = sorted({row[column] for row in rows if row[column] is not None})
     if len(values) > 1:

@@ -50,22 +50,31 @@ def trials_and_batches(run: Run, trials: _Trials, *, writing: bool) -> Iterator[
 def repeated_attempts(run: Run) -> Iterator[Finding]:
     """C6: an attempt that does not count differs from the one that does, at a batch that both have.
 
-    An error where the arm asked for deterministic algorithms, else a note: the arm does not repeat itself.
+    An error where the arm asked for deterministic algorithms, else a note: the arm does not repeat itself. A note too
+    where the two ran on different machines, as far as their names tell.
     """
-    attempts = run.attempts(["trial_id", "arm", "attempt", "batch_index", "loss"])
+    attempts = run.attempts(["trial_id", "arm", "attempt", "batch_index", "loss", "host"])
     if not attempts.num_rows:
         return
     kept = _losses(run.batches(["trial_id", "batch_index", "loss"]), "trial_id")
     arms = dict(zip(attempts["trial_id"].to_pylist(), attempts["arm"].to_pylist(), strict=True))
+    keys = zip(attempts["trial_id"].to_pylist(), attempts["attempt"].to_pylist(), strict=True)
+    tried_on = dict(zip(keys, attempts["host"].to_pylist(), strict=True))
+    counts_on = {row["trial_id"]: row["host"] for row in run.trials().select(["trial_id", "host"]).to_pylist()}
     for (trial_id, attempt), other in sorted(_losses(attempts, "trial_id", "attempt").items()):
         mine = kept.get((trial_id,), {})
         differing = sorted(k for k in mine.keys() & other.keys() if mine[k] != other[k])
         if differing:
             arm = run.grid.arms.get(arms[trial_id])
-            severity: Severity = "error" if arm is not None and arm.numerics.deterministic else "note"
+            hosts = tried_on[trial_id, attempt], counts_on.get(trial_id)
+            moved = None not in hosts and hosts[0] != hosts[1]
+            strict = arm is not None and arm.numerics.deterministic and not moved
+            severity: Severity = "error" if strict else "note"
             where = f"trial {trial_id}, attempt {attempt}, batch {differing[0]}"
             found = f"differs bit for bit from the attempt that counts, first here, in {len(differing)} batches"
             advice = f"arm {arms[trial_id]!r} does not repeat itself: give it an A/A arm (`repeat:`) to see by how much"
+            if moved:
+                advice = f"it ran on {hosts[0]}, the one that counts on {hosts[1]}: their arithmetic differs"
             yield Finding("C6", severity, where, found, advice)
 
 

@@ -22,6 +22,7 @@ TRIAL_COLUMNS: dict[str, str] = {
     "order_hash": "string",
     "draw_hash": "string",
     "resumed_at": "int64",
+    "moved_from": "string",
     "started_utc": "timestamp_utc",
     "wall_s": "float64",
     "cpu_s": "float64",
@@ -58,7 +59,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "gpu_busy": "float64",
     "sketch_every": "int64",
 }
-"""Columns that an attempt's end may carry; ``env`` is JSON text."""
+"""Columns that an attempt's end may carry; ``env`` is JSON text. ``moved_from`` says which other machines computed the
+batches before ``resumed_at``; none if one machine computed them all."""
 
 AUDIT_COLUMNS: dict[str, str] = {
     "batch_index": "int64",

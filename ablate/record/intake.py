@@ -80,7 +80,7 @@ def take(paths: StorePaths, key: AttemptKey, factors: Mapping[str, Any], finishe
     rows = batches_table(end, journal, factors)
     if not counts:
         why = "an earlier attempt finished the trial" if finished else f"{end['failure_kind']}: {end['error']}"
-        rows = as_attempt(rows, key.attempt, why)
+        rows = as_attempt(rows, key.attempt, why, journal.identity.get("host"))
     audits = audits_table(end, paths.audit_lines(*key), factors)
     artifacts = artifacts_table(end, paths.artifact_lines(*key), factors)
     sketches = sketches_table(end, paths.sketch_lines(*key), factors)

@@ -45,9 +45,9 @@ def batches_schema(factors: Mapping[str, Any], metrics: Iterable[str] = ()) -> A
 
 
 def attempts_schema(factors: Mapping[str, Any], metrics: Iterable[str] = ()) -> Any:
-    """Schema of ``attempts``: as ``batches``, with the attempt's number and why it does not count."""
-    schema = batches_schema(factors, metrics)
-    return schema.append(pa.field("attempt", pa.int64(), nullable=False)).append(pa.field("reason", pa.string()))
+    """Schema of ``attempts``: as ``batches``, with the attempt's number, why it does not count, and where it ran."""
+    schema = batches_schema(factors, metrics).append(pa.field("attempt", pa.int64(), nullable=False))
+    return schema.append(pa.field("reason", pa.string())).append(pa.field("host", pa.string()))
 
 
 def audits_schema(factors: Mapping[str, Any]) -> Any:

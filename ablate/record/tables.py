@@ -38,9 +38,16 @@ def batches_table(end: Mapping[str, Any], journal: Journal, factors: Mapping[str
     return _table(end, columns, batches_schema(factors, journal.metrics), factors, len(rows))
 
 
-def as_attempt(table: Any, attempt: int, reason: str) -> Any:
-    """Turn rows of ``batches`` into rows of ``attempts``: with the attempt's number and why it does not count."""
-    for name, value in (("attempt", attempt), ("reason", reason)):
+def as_attempt(table: Any, attempt: int, reason: str, host: str | None = None) -> Any:
+    """Turn rows of ``batches`` into rows of ``attempts``.
+
+    Args:
+        table: the rows.
+        attempt: its number.
+        reason: why it does not count.
+        host: the machine it ran on, if that is known.
+    """
+    for name, value in (("attempt", attempt), ("reason", reason), ("host", host)):
         field = attempts_schema({}).field(name)
         table = table.append_column(field, pa.repeat(pa.scalar(value, field.type), table.num_rows))
     return table

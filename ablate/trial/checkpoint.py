@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Checkpoint:
         generators: states of the global generators.
         state: the loop's own.
         declared: name -> state of a stream that the arm's declared perturbations draw from.
+        machines: (machine, batches): which computed the batches up to which number, in order.
     """
 
     attempt: int
@@ -45,6 +46,7 @@ class Checkpoint:
     generators: Mapping[str, Any]
     state: Mapping[str, Any]
     declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    machines: Sequence[tuple[str, int]] = ()
 
 
 def save(path: Path, checkpoint: Checkpoint) -> None:

@@ -96,6 +96,7 @@ class Context:
         self._session.record(value, metrics or {})
         self._gallery.finish()
         if index + 1 < self.batches:
+            self._resume.pass_by()
             self._begin().enter_context(self._session.drawing("train"))
 
     def artifact(self, name: str, value: Shown | Callable[[], Shown]) -> None:

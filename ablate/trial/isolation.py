@@ -171,20 +171,31 @@ def _messages(connection: socket.socket, task: TrialTask) -> Iterator[dict[str, 
         TimeoutError: no batch was recorded, and nothing written, for the trial's ``stall_minutes``.
     """
     rows = StorePaths(Path(task.root)).rows(task.spec.trial_id, task.attempt)
-    alive, buffer = time.time(), b""
+    alive, seen, buffer = time.monotonic(), None, b""
     connection.settimeout(LOOK_S)
     while True:
         try:
             data = connection.recv(65536)
         except TimeoutError:
-            alive = max(alive, rows.stat().st_mtime if rows.exists() else 0.0)
-            if time.time() - alive > 60 * task.spec.stall_minutes:
+            now = _look(rows)
+            if now != seen:  # a file's time is told by its server's clock, so only that it changed counts
+                alive, seen = time.monotonic(), now
+            if time.monotonic() - alive > 60 * task.spec.stall_minutes:
                 raise
             continue
         if not data:
             return
         *lines, buffer = (buffer + data).split(b"\n")
         yield from map(json.loads, lines)
+
+
+def _look(rows: Path) -> tuple[int, int] | None:
+    """Return what changes when a row is written: the file's time and size; None before it is there."""
+    try:
+        found = rows.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _open(path: Path) -> socket.socket | None:

@@ -12,6 +12,8 @@ import torch
 from ablate.record.paths import StorePaths
 from ablate.trial import checkpoint
 from ablate.trial.checkpoint import Checkpoint
+from ablate.trial.moved import continued, moved_from
+from ablate.trial.notice import NOTICE, ToldToLeave
 from ablate.trial.session import Session
 
 
@@ -21,12 +23,14 @@ class Resume:
     Args:
         session: the attempt.
         code: hash of the trainable's source.
+        machine: the one it runs on, in words.
 
     Attributes:
         batches: how many batches were taken over from an earlier attempt; 0 if none.
+        moved_from: which other machines computed those, in words; None if none did.
     """
 
-    def __init__(self, session: Session, code: str) -> None:
+    def __init__(self, session: Session, code: str, machine: str) -> None:
         self._session = session
         self._paths = StorePaths(Path(session.task.root))
         self._path = self._paths.checkpoint(session.spec.trial_id)
@@ -34,6 +38,10 @@ class Resume:
         self._found = checkpoint.load(self._path, self._code)
         self._saved_batches = self.batches = self._found.batches if self._found else 0
         self._saved_at = time.monotonic()
+        self._machine = machine
+        self._earlier = [(name, until) for name, until in self._found.machines] if self._found else []
+        self.moved_from = moved_from(self._earlier, machine)
+        self._passed = False
 
     def take_over(self) -> None:
         """Record the earlier attempt's batches up to its checkpoint as this one's own."""
@@ -52,15 +60,38 @@ class Resume:
         return self._found.state
 
     def offer(self, collect: Callable[[], Mapping[str, Any]]) -> None:
-        """Save, if the plan says so now; called between batches.
+        """Save, if the plan says so now or the process was told to leave; called between batches.
 
         Raises:
             StoreError: if the disk is full or fails.
+            ToldToLeave: once that is done, if the process was told to.
         """
         session, batches = self._session, self._session.batch_index
+        if batches == session.spec.batches:
+            return  # so little is left that it is done rather than moved
         since = time.monotonic() - self._saved_at
-        if batches == session.spec.batches or not session.spec.checkpoint.due(batches - self._saved_batches, since):
-            return
+        fresh = batches - self._saved_batches
+        if NOTICE.given:
+            if fresh:
+                self._save(collect)
+            raise ToldToLeave(f"after batch {batches - 1}; its checkpoint is made, so it goes on from there")
+        if session.spec.checkpoint.due(fresh, since):
+            self._save(collect)
+
+    def pass_by(self) -> None:
+        """End the trial without a checkpoint if it was told to leave before the last batch and offered none since.
+
+        Raises:
+            ToldToLeave: then.
+        """
+        if self._passed:
+            self._session.flush()
+            kept = f"goes on after batch {self._saved_batches - 1}" if self._saved_batches else "begins again"
+            raise ToldToLeave(f"after batch {self._session.batch_index - 1}; it calls no ctx.checkpoint, so it {kept}")
+        self._passed = NOTICE.given
+
+    def _save(self, collect: Callable[[], Mapping[str, Any]]) -> None:
+        session, batches = self._session, self._session.batch_index
         session.flush()  # its rows are counted on
         session.recorder.keep_for_resume()
         made = Checkpoint(
@@ -72,6 +103,7 @@ class Resume:
             declared=checkpoint.stream_states(session.declared),
             generators=checkpoint.global_generators(),
             state=collect(),
+            machines=continued(self._earlier, self._machine, batches),
         )
         checkpoint.save(self._path, made)
         self._saved_batches, self._saved_at = batches, time.monotonic()

@@ -15,6 +15,8 @@ from ablate.record.recorder import Recorder
 from ablate.trial import context, cuda, numerics, structured
 from ablate.trial.compiled import compile_columns
 from ablate.trial.importing import is_structured, load, source_hash
+from ablate.trial.moved import machine_of
+from ablate.trial.notice import ToldToLeave
 from ablate.trial.permuted import check_independent_rows
 from ablate.trial.provenance import Usage, machine_columns
 from ablate.trial.resume import Resume
@@ -43,16 +45,19 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 if task.spec.numerics.perturb == "permute-rows":
                     check_independent_rows(trainable)
                 session = Session(task, recorder)
-                resume = Resume(session, known["source_hash"])
-                known["resumed_at"] = resume.batches or None
+                resume = Resume(session, known["source_hash"], machine_of(known))
+                known |= {"resumed_at": resume.batches or None, "moved_from": resume.moved_from}
                 outcomes, diverged = _train(trainable, session, resume)
                 session.late_findings()
             except StoreError:
                 raise
-            except (Exception, SystemExit) as error:
-                traceback.print_exc()
+            except (Exception, SystemExit, ToldToLeave) as error:
                 at = f"batch {session.batch_index}" if session else at
-                end = _failed(task, error, at)
+                if isinstance(error, ToldToLeave):
+                    end = _left(task, error)
+                else:
+                    traceback.print_exc()
+                    end = _failed(task, error, at)
                 known |= _late_columns(task)
                 recorder.finish("failed", failure_kind=end.kind, error=end.error, **known, **usage.columns())
                 return end
@@ -89,6 +94,13 @@ def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, 
 
 def _late_columns(task: TrialTask) -> dict[str, object]:
     return {**compile_columns(task.spec.numerics), **cuda.usage_columns()}
+
+
+def _left(task: TrialTask, notice: ToldToLeave) -> TrialEnd:
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
+    error = f"{where}: told to leave (SIGTERM), it left {notice}"
+    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="infrastructure", error=error)
 
 
 def _failed(task: TrialTask, error: BaseException, at: str, kind: FailureKind = "code") -> TrialEnd:

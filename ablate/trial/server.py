@@ -70,9 +70,11 @@ def _driver_open(descriptors: Path = Path("/proc/self/fd")) -> bool:
 def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     """Everything the forked process does; returns its exit code."""
     from ablate.record.paths import StorePaths
+    from ablate.trial.notice import NOTICE
     from ablate.trial.runner import run_trial
     from ablate.trial.task import TrialTask
 
+    NOTICE.listen()
     task = TrialTask.model_validate_json(json.dumps(request["task"]))
     log = StorePaths(Path(task.root)).log(task.spec.trial_id, task.attempt)
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.launch.after import Then, tried_again
 from ablate.launch.preparation import Preparation
 from ablate.launch.study import Launcher, make_task, new_launcher, read_study
 from ablate.record.flock import wait_until_free
@@ -57,6 +58,9 @@ class Told:
     def of(self, arm: str) -> list[TrialEnd]:
         return [end for task, end in self.ends if task.spec.arm == arm]
 
+    def attempts(self, trial_id: str) -> list[int]:
+        return [end.attempt for _, end in self.ends if end.trial_id == trial_id]
+
 
 def prepare(place: Workplace, study: str, arms: str) -> tuple[Store, list[TrialTask]]:
     read = read_study(place.grid(arms, f"{study}.yaml", study=study))
@@ -70,12 +74,14 @@ def run_mixed(launcher: Launcher, place: Workplace, told: Told, study: str) -> N
     store, tasks = prepare(place, study, MIXED)
     told.root = store.paths.root
 
-    def finished(task: TrialTask, end: TrialEnd) -> bool:
+    def after(task: TrialTask, end: TrialEnd) -> Then | TrialTask:
         told.ends.append((task, end))
         told.threads.append(threading.get_ident())
         if store.absorb(task.spec.trial_id, task.attempt) is None:
             store.fail(task.spec, task.attempt, end.kind or "infrastructure", end.error)
-        return True
+        if tried_again(end, task.attempt - 1):
+            return task.model_copy(update={"attempt": store.next_attempt(task.spec.trial_id)})
+        return Then.GO_ON
 
     over = threading.Event()
 
@@ -91,7 +97,7 @@ def run_mixed(launcher: Launcher, place: Workplace, told: Told, study: str) -> N
     watcher.start()
     try:
         with store:
-            launcher.run(tasks, finished)
+            launcher.run(tasks, after)
     finally:
         over.set()
         watcher.join()
@@ -104,13 +110,13 @@ def run_stopped(launcher: Launcher, place: Workplace, told: Told, study: str) ->
     tasks.sort(key=lambda task: task.spec.arm == "good")  # one hangs on one core before a good one ends on the other
     tasks.insert(1, tasks.pop())
 
-    def finished(task: TrialTask, end: TrialEnd) -> bool:
+    def after(task: TrialTask, end: TrialEnd) -> Then:
         told.stopped.append(end)
         told.stop_s = time.monotonic()
-        return False
+        return Then.STOP
 
     with store:
-        launcher.run(tasks, finished)
+        launcher.run(tasks, after)
         told.stop_s = time.monotonic() - told.stop_s
         journals = [store.paths.rows(task.spec.trial_id, task.attempt) for task in tasks]
         told.still_writing = [str(path) for path in journals if not wait_until_free(str(path), 2.0)]
@@ -135,9 +141,10 @@ def told(request, shared_place) -> Told:
 
 
 def test_every_end_is_told_once(told):
-    ids = [task.spec.trial_id for task, _ in told.ends]
-    assert len(ids) == len(set(ids)) == 10
-    assert [end.trial_id for _, end in told.ends] == ids
+    keys = [(task.spec.trial_id, task.attempt) for task, _ in told.ends]
+    assert len(keys) == len(set(keys))
+    assert len({trial_id for trial_id, _ in keys}) == 10
+    assert [(end.trial_id, end.attempt) for _, end in told.ends] == keys
 
 
 def test_ends_are_told_in_the_calling_thread(told):
@@ -161,11 +168,19 @@ def test_a_loss_that_is_not_a_number_ends_the_trial_as_diverged(told):
     assert [row["batches"] for row in told.rows["diverges"]] == [4, 4]
 
 
-def test_a_trial_that_is_killed_fails_by_infrastructure(told):
+def test_a_trial_that_is_killed_fails_by_infrastructure_and_is_tried_three_times_more(told):
     for end in told.of("killed"):
         assert (end.status, end.kind) == ("failed", "infrastructure")
-        assert end.error.endswith("its process died by signal 9")
-    assert [row["failures_infrastructure"] for row in told.rows["killed"]] == [1, 1]
+        assert end.error.endswith(f"attempt {end.attempt}: its process died by signal 9")
+    for row in told.rows["killed"]:
+        assert told.attempts(row["trial_id"]) == [1, 2, 3, 4]
+        assert (row["attempt"], row["failures_code"], row["failures_infrastructure"]) == (4, 0, 4)
+
+
+def test_what_its_own_code_failed_is_not_tried_again(told):
+    for row in told.rows["raises"]:
+        assert told.attempts(row["trial_id"]) == [1]
+        assert (row["failures_code"], row["failures_infrastructure"]) == (1, 0)
 
 
 def test_an_arm_that_asks_for_all_cores_runs_beside_nothing(told):

@@ -27,6 +27,10 @@ def test_failures_are_told_by_arm_and_batch_and_mended_by_launching_again(place)
     assert "Planned: the double raises, as it was told" in first.words
     assert "(arm killed, block " in first.words
     assert "its process died by signal 9" in first.words
+    assert (
+        first.words.count("its process died by signal 9: tried again as attempt ") == 2 * 3
+    )  # its code is not at fault
+    assert "batch 3: Planned: the double raises, as it was told: tried again" not in first.words
     assert "4 of 8 trials failed Launch again to retry." in first.words
     assert "diverged" in first.out
     assert "/ablate/" not in first.text
@@ -34,7 +38,7 @@ def test_failures_are_told_by_arm_and_batch_and_mended_by_launching_again(place)
     kept = Run(place.root()).batches(["trial_id", "batch_index", "loss"]).to_pylist()
     attempts = Run(place.root()).attempts(["trial_id", "batch_index"]).to_pylist()
     assert len(kept) == 2 * 6 + 2 * 4
-    assert len(attempts) == 2 * 3 + 2 * 3  # what they acknowledged before they failed
+    assert len(attempts) == 2 * 3 + 2 * 4 * 3  # what they acknowledged before they failed
 
     alone = next(line for line in first.err.splitlines() if "Run it alone: " in line).partition("Run it alone: ")[2]
     rerun = place.ablate(*shlex.split(alone)[1:])
@@ -47,7 +51,7 @@ def test_failures_are_told_by_arm_and_batch_and_mended_by_launching_again(place)
     assert whole(place.root(), statuses="done diverged") == 8
     rows = {row["arm"]: row for row in Run(place.root()).trials().to_pylist()}
     assert (rows["raises"]["failures_code"], rows["raises"]["failures_infrastructure"]) == (1, 0)
-    assert (rows["killed"]["failures_code"], rows["killed"]["failures_infrastructure"]) == (0, 1)
+    assert (rows["killed"]["failures_code"], rows["killed"]["failures_infrastructure"]) == (0, 4)
     now = set(map(str, Run(place.root()).batches(["trial_id", "batch_index", "loss"]).to_pylist()))
     assert set(map(str, kept)) <= now
 
@@ -78,6 +82,7 @@ def test_a_trial_that_ends_its_process_or_has_no_memory(place):
     place.grid("arms:\n  exits: {settings: {fault: exit}}\n  greedy: {settings: {fault: no memory}}\n", blocks=1)
     done = place.ablate("launch", "grid.yaml", "--local")
     assert done.code == 3, done.text
+    assert done.words.count(": tried again as attempt ") == 2 * 3
     assert "its process ended with code 7 and no result" in done.words
     assert "memory failure: trial " in done.words
     assert "MemoryError: the double has no memory, as it was told" in done.words

@@ -1,4 +1,4 @@
-"""Fifty trials, each killed by signal 9 at a moment of its own: no acknowledged row is lost, a new launch completes."""
+"""Fifty trials, each killed by signal 9 at a moment of its own: no acknowledged row is lost, the launch completes."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ def test_fifty_kills_at_random_moments_lose_no_acknowledged_row(place):
     paths, due, acknowledged = StorePaths(place.root()), {}, {}
     while process.poll() is None:
         for key in paths.journal_attempts() if paths.journal.is_dir() else ():
+            if key.attempt > 1:
+                continue
             # somewhere between its first look at the data and its last batch
             due.setdefault(key, time.monotonic() + moments.uniform(0.0, 0.8 * BATCHES * STEP_S))
             if key not in acknowledged and time.monotonic() >= due[key] and (pid := _pid(paths, key)):
@@ -35,13 +37,11 @@ def test_fifty_kills_at_random_moments_lose_no_acknowledged_row(place):
                 acknowledged[key] = rows_written(paths.rows(*key)) or 0
         time.sleep(0.002)
     done = place.finish(process)
-    assert done.code == 3, done.text
+    assert done.code == 0, done.text
     assert len(acknowledged) == TRIALS
-    assert f"{TRIALS} of {TRIALS} trials failed" in done.words
+    assert done.words.count("its process died by signal 9: tried again as attempt 2") == TRIALS
     assert len(set(acknowledged.values())) > 10  # the moments were different ones
 
-    again = place.ablate("launch", "grid.yaml", "--local", env={"DOUBLES_WELL": "1"})
-    assert again.code == 0, again.text
     assert whole(place.root(), batches=BATCHES) == TRIALS
     kept = Run(place.root()).attempts(["trial_id", "attempt", "batch_index"]).to_pylist()
     for (trial_id, attempt), rows in acknowledged.items():

@@ -9,6 +9,7 @@ import pytest
 
 from ablate.errors import UnmetPlacement
 from ablate.launch import local, placement
+from ablate.launch.after import Then
 from ablate.launch.local import LocalLauncher
 from ablate.launch.placement import Node, available_cores, check, this_machine
 from ablate.trial.nvml import all_gpus
@@ -103,7 +104,12 @@ def test_the_local_launcher_assigns_gpus_to_gpu_arms_alone(
     tasks = [TrialTask(spec=s, root=str(tmp_path), attempt=1, cwd=os.getcwd(), search=()) for s in specs]
     launcher = LocalLauncher("fake")
     ends: list[str] = []
-    launcher.run(tasks, lambda task, end: ends.append(end.trial_id) is None)
+
+    def after(task: TrialTask, end: TrialEnd) -> Then:
+        ends.append(end.trial_id)
+        return Then.GO_ON
+
+    launcher.run(tasks, after)
     assert sorted(ends) == sorted(task.spec.trial_id for task in tasks)
     given = launcher._isolation.given  # type: ignore[attr-defined]
     assert {gpus for arm, gpus in given if arm == "on-gpu"} == {("GPU-a",)}
@@ -129,10 +135,15 @@ def test_ray_assigns_a_gpu_and_the_trial_never_falls_back(
     store, tasks = prepare(shared_place, "on_ray", GPU_ARMS)
     launcher = tune.TuneLauncher("gpu-placement")
     ends: dict[str, list[TrialEnd]] = {}
+
+    def after(task: TrialTask, end: TrialEnd) -> Then:
+        ends.setdefault(task.spec.arm, []).append(end)
+        return Then.GO_ON
+
     try:
         launcher.start()
         with store:
-            launcher.run(tasks, lambda task, end: ends.setdefault(task.spec.arm, []).append(end) is None)
+            launcher.run(tasks, after)
     finally:
         launcher.close()
     assert [end.status for end in ends["on-cpu"]] == ["done"] * 2

@@ -103,19 +103,27 @@ def test_kill_9_of_the_launch_ends_everything_and_loses_nothing(place, how):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", [["--local"], []], ids=["local", "ray"])
-def test_kill_9_of_a_trial_fails_that_trial_alone(place, how):
+def test_kill_9_of_a_trial_is_made_good_in_the_same_launch(place, how):
     process = under_way(place, *how)
     paths = StorePaths(place.root())
     key = sorted(acknowledged(place))[0]
     os.kill(read_identity(paths.rows(*key))["pid"], signal.SIGKILL)
     before = acknowledged(place)
     done = place.finish(process)
-    assert done.code == 3
-    assert f"infrastructure failure: trial {key.trial_id}" in done.words
-    assert "its process died by signal 9" in done.words
-    assert "1 of 2 trials failed" in done.words
+    assert done.code == 0, done.text
+    assert told_again(done) == 1
+    assert f"trial {key.trial_id} (arm " in done.words
+    assert "attempt 1: its process died by signal 9: tried again as attempt 2" in done.words
     nothing_runs(place)
+    attempts = {row["trial_id"]: row["attempt"] for row in Run(place.root()).trials().to_pylist()}
+    assert sorted(attempts.values()) == [1, 2]
+    assert attempts[key.trial_id] == 2
     complete(place, {key: before[key]}, "--local")
+    assert {row["trial_id"]: row["attempt"] for row in Run(place.root()).trials().to_pylist()} == attempts
+
+
+def told_again(done):
+    return done.words.count(": tried again as attempt ")
 
 
 @pytest.mark.slow
@@ -135,19 +143,21 @@ def test_ctrl_c_twice_ends_at_once_and_still_loses_nothing(place, how):
 
 
 @pytest.mark.slow
-def test_kill_9_of_a_tune_actor_fails_its_trial_alone(place):
+def test_kill_9_of_a_tune_actor_is_made_good_in_the_same_launch(place):
     process = under_way(place)
     ours = set(place.running())  # Ray's workers write their title over their environment, but have parents of ours
     titled = [
         one for one in psutil.process_iter(["cmdline", "ppid"]) if (one.info["cmdline"] or [""])[0].startswith("ray::")
     ]
     actor = next(one for one in titled if one.info["ppid"] in ours and "Trainable" in one.info["cmdline"][0])
-    actor.kill()
     before = acknowledged(place)
+    actor.kill()
     done = place.finish(process)
-    assert done.code == 3, done.text
-    assert "infrastructure failure: trial t" in done.words
-    assert "1 of 2 trials failed" in done.words
+    assert done.code == 0, done.text
+    assert told_again(done) == 1
+    assert "attempt 1: its Ray actor failed" in done.words
     nothing_runs(place)
-    complete(place, {}, "--local")
-    assert before
+    rows = Run(place.root()).trials().to_pylist()
+    assert sorted((row["attempt"], row["failures_infrastructure"]) for row in rows) == [(1, 0), (2, 1)]
+    lost = {row["trial_id"] for row in rows if row["attempt"] == 2}
+    complete(place, {key: count for key, count in before.items() if key.trial_id in lost}, "--local")
