@@ -40,9 +40,9 @@ from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
 from ablate.trial.task import ReferenceArm, TrialEnd, TrialTask
 
-
 NOTE = 300
 """Letters that are shown of a failure that is followed by another attempt; the rest is in the store."""
+
 
 class Launcher(Protocol):
     """What places trials: the local launcher and the Ray launcher, held to one contract test."""
@@ -199,9 +199,9 @@ class _Ended:
         self, store: Store, outcome: Outcome, tasks: Sequence[TrialTask], trials_in_all: int, display: Display
     ) -> None:
         self.failed: list[TrialEnd] = []
-        self._store = store
         self._further: Counter[str] = Counter()  # attempts beyond this launch's first, by trial
         self._display = display
+        self._store = store
         self._outcome: Outcome | None = outcome
         self._open = {task.spec.trial_id: task for task in tasks}
         self._done = trials_in_all - len(tasks)
@@ -221,9 +221,9 @@ class _Ended:
         status = self._store.absorb(spec.trial_id, task.attempt)
         if status is None:
             status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
-        with self._mutex:
         if status == "failed" and tried_again(end, self._further[spec.trial_id]):
             return self._again(task, end)
+        with self._mutex:
             del self._open[spec.trial_id]
             if status == "failed":
                 self.failed.append(end)
