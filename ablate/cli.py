@@ -84,6 +84,9 @@ def launch(
         list[str] | None,
         typer.Option("--offer", metavar="TAG[=N]", help="This machine offers a resource that arms ask for."),
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Submit to the cluster at --address (http://HEAD:8265) and return.")
+    ] = False,
     cluster: Cluster = None,
     runs: Runs = Path("runs"),
     allow_mixed_code: Annotated[
@@ -101,7 +104,12 @@ def launch(
     types = node_types(cluster, address)
     study = read_study(grid, most_cores(types))
     root = runs / study.grid.study
-    launcher = new_launcher(local, address, offer or ())
+    if detach:
+        from ablate.launch.detach import submit
+
+        say(*submit(study, root, address, allow_mixed_code, refused={"--local": local, "--offer": bool(offer)}))
+        return
+    launcher = new_launcher(local, address, offer or (), study, root)
     launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code, types)
     _print_gap(str(root), as_json)
     name = shlex.quote(str(root))
@@ -186,6 +194,7 @@ def show(
 
 app.command()(cli_state.check)
 app.command()(cli_state.status)
+app.command()(cli_state.stop)
 app.command(context_settings=cli_guard.SETTINGS)(cli_guard.guard)
 app.command("runs")(cli_state.list_runs)
 app.command()(cli_state.doctor)

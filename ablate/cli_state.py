@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ablate.cli_arguments import Json, Run, Runs
 from ablate.terminal import emit, make_console, say
+
+if TYPE_CHECKING:
+    from ablate.launch.detach import Followed
+
+Jobs = Annotated[
+    str | None,
+    typer.Option("--address", help="Of the cluster that a launch was submitted to, such as http://HEAD:8265."),
+]
 
 
 def check(run: Run, as_json: Json = False) -> None:
@@ -29,8 +40,13 @@ def check(run: Run, as_json: Json = False) -> None:
         raise StoreError(Problem(run, f"{len(errors)} integrity errors, listed above"))
 
 
-def status(run: Run, as_json: Json = False) -> None:
+def status(run: Run, address: Jobs = None, as_json: Json = False) -> None:
     """Show how far a run is, per arm; on a terminal, until its launch ends."""
+    if address:
+        from ablate.launch.detach import follow
+
+        _print_followed(follow(run, address), as_json)
+        return
     import time
     from dataclasses import asdict
 
@@ -55,6 +71,31 @@ def status(run: Run, as_json: Json = False) -> None:
     emit({**asdict(now), "gpus": gpus}, as_json, lambda console: console.print(status_table(now, loads)))
 
 
+def stop(run: Run, address: Jobs = None, as_json: Json = False) -> None:
+    """End a run's launch as Ctrl-C would, wait for it, and say what is kept."""
+    from dataclasses import asdict
+
+    from ablate.exit_codes import KEPT
+    from ablate.launch.stop import stop as stop_here
+    from ablate.record.reader import Run as OpenRun
+    from ablate.record.status import run_status
+
+    if address:
+        from ablate.launch.detach import stop as stop_there
+
+        _print_followed(stop_there(run, address), as_json)
+        return
+    opened = OpenRun(run)
+    who = stop_here(opened.paths.lock)
+    left = run_status(opened)
+    if as_json:
+        emit({"stopped": who, **asdict(left)}, True, None)
+        return
+    done, planned = left.total("done"), left.total("planned")
+    say(f"ended: {who}" if who else "no launch writes this run; nothing to stop")
+    say(f"{done} of {planned} trials are done" + ("" if done == planned else f"; {KEPT}"))
+
+
 def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     """List the runs in a folder: how far each is and what it asks."""
     from dataclasses import asdict
@@ -68,6 +109,22 @@ def list_runs(runs: Runs = Path("runs"), as_json: Json = False) -> None:
         raise BadInput(Problem(str(runs), "is not a folder", advice="name the folder of all runs with --runs"))
     found = [run_status(OpenRun(spec.parent)) for spec in sorted(runs.glob("*/spec.json"))]
     emit([asdict(one) for one in found], as_json, lambda console: console.print(runs_table(found)))
+
+
+def _print_followed(found: Followed, as_json: bool) -> None:
+    from ablate.launch.detach import describe
+    from ablate.record.status_table import status_table
+
+    if as_json:
+        emit(found.to_json(), True, None)
+        return
+    say(describe(found.job))
+    if found.run:
+        table = status_table(found.run)
+        emit(None, False, lambda console: console.print(table))
+    else:
+        say(f"its run is not shown: {found.why}")
+    say("it printed last:", *(f"    {line}" for line in found.said))
 
 
 def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.cluster.node_types import NodeType
@@ -12,22 +13,41 @@ from ablate.launch.placement import Node, this_machine
 from ablate.trial.task import TrialTask
 
 if TYPE_CHECKING:
+    from ablate.launch.ray_code import Code
     from ablate.launch.tune import TuneLauncher
 
 
 class RayLauncher:
     """Runs trials by Ray Tune. The import alone takes 1.5 s, so a launch that is refused or complete does without."""
 
-    def __init__(self, launch_id: str, address: str | None, offered: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        launch_id: str,
+        address: str | None,
+        offered: Mapping[str, float] | None = None,
+        code: Code | None = None,
+        store: Path | None = None,
+    ) -> None:
+        """Remember what will be needed.
+
+        Args:
+            launch_id: names the launch.
+            address: of a cluster; None for an embedded Ray.
+            offered: tags of this machine, for an embedded Ray.
+            code: what a cluster's nodes need of the user's code; None if they have it.
+            store: that a cluster's nodes have to reach; None for one at a URI, which they reach otherwise.
+        """
         self._launch_id = launch_id
         self._address = address
         self._offered = dict(offered or {})
+        self._code = code
+        self._store = store
 
     @cached_property
     def _tune(self) -> TuneLauncher:
         from ablate.launch.tune import TuneLauncher
 
-        return TuneLauncher(self._launch_id, self._address, self._offered)
+        return TuneLauncher(self._launch_id, self._address, self._offered, self._code)
 
     def nodes(self) -> list[Node]:
         """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""
@@ -47,8 +67,17 @@ class RayLauncher:
         return "If the cluster adds nodes, name the file that says which: --cluster FILE." if self._address else ""
 
     def start(self) -> None:
-        """Start an embedded Ray, or reach the cluster."""
+        """Start an embedded Ray, or reach the cluster.
+
+        Raises:
+            UnmetPlacement: no cluster answers at the address.
+            StoreError: a node of the cluster writes elsewhere than this process reads.
+        """
         self._tune.start()
+        if self._address and self._store:
+            from ablate.launch.ray_nonce import check_shared
+
+            check_shared(self._store)
 
     def run(self, tasks: Sequence[TrialTask], after: After) -> None:
         """Run every task, and what ``after`` wants in its place."""

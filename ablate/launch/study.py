@@ -33,6 +33,7 @@ from ablate.launch.local import LocalLauncher
 from ablate.launch.outcome import check_recorded
 from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
+from ablate.launch.ray_code import choose
 from ablate.launch.ray_launcher import RayLauncher
 from ablate.record.journal import rows_written
 from ablate.record.paths import StorePaths
@@ -318,16 +319,20 @@ def _code(folder: Path, root: Path) -> CodeState:
     return code_state(folder, StorePaths(root))
 
 
-def new_launcher(local: bool, address: str | None, offers: Sequence[str] = ()) -> Launcher:
+def new_launcher(
+    local: bool, address: str | None, offers: Sequence[str] = (), study: Study | None = None, store: Path | None = None
+) -> Launcher:
     """Return the launcher asked for.
 
     Args:
         local: without Ray.
         address: of a Ray cluster; None for an embedded one.
         offers: tags that this machine is said to offer, as ``placement.read_offers`` takes them.
+        study: whose code is sent to a cluster's nodes; None if they have it.
+        store: that a cluster's nodes have to reach by its path; None for one at a URI.
 
     Raises:
-        BadInput: a word that is no offer, or an offer for a cluster.
+        BadInput: a word that is no offer, an offer for a cluster, or code that cannot be sent there.
     """
     launch_id = uuid.uuid4().hex
     offered = placement.read_offers(offers)
@@ -336,4 +341,5 @@ def new_launcher(local: bool, address: str | None, offers: Sequence[str] = ()) -
     if address and offered:
         advice = "start each node with what it offers: ray start --resources '{\"TAG\": 1}'"
         raise BadInput(Problem("--offer", f"with a cluster at {address}", "without --address", advice=advice))
-    return RayLauncher(launch_id, address, offered)
+    code = choose(study.path, study.grid.trainable, Path.cwd(), store) if address and study else None
+    return RayLauncher(launch_id, address, offered, code, store)

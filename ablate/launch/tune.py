@@ -12,6 +12,7 @@ import signal
 import socket
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -30,6 +31,7 @@ from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
+from ablate.launch.ray_code import Code, on_node, relative
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
@@ -41,6 +43,10 @@ ANSWER_S = 4.0
 """How long a cluster may take to accept a connection."""
 
 
+IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Set by Ray in a launch that was submitted as a job."""
+
+
 class TrialActor(tune.Trainable):
     """A reusable actor: each step runs one whole trial elsewhere on its node and reports how it ended, once."""
 
@@ -48,11 +54,12 @@ class TrialActor(tune.Trainable):
         """Keep the launch's tasks; the fork servers are reached when first needed."""
         self._isolation = Isolation(launch_id)
         self._tasks = tasks or {}
+        self._folder = Path.cwd()  # on a cluster where Ray unpacked the user's code
 
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
         told = self.config.get("task") or self._tasks[self.config["trial_id"]]
-        task = TrialTask.model_validate_json(told)
+        task = on_node(TrialTask.model_validate_json(told), self._folder)
         if task.spec.numerics.device == "cuda":
             assigned = ray.get_runtime_context().get_accelerator_ids()["GPU"]  # what Ray says wins
             task = task.model_copy(update={"gpus": tuple(assigned)})
@@ -156,10 +163,17 @@ class _Stopper(tune.Stopper):
 class TuneLauncher:
     """Runs trials by Ray Tune on an embedded local Ray, or on the cluster at ``address``."""
 
-    def __init__(self, launch_id: str, address: str | None = None, offered: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        launch_id: str,
+        address: str | None = None,
+        offered: Mapping[str, float] | None = None,
+        code: Code | None = None,
+    ) -> None:
         self._launch_id = launch_id
         self._address = address
         self._offered = dict(offered or {})
+        self._code = code
 
     def nodes(self) -> list[Node]:
         """Return the live nodes of the cluster, which it reaches for that."""
@@ -184,6 +198,8 @@ class TuneLauncher:
         on_sigterm = signal.getsignal(signal.SIGTERM)
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
         if self._address:
+            if self._code and IN_A_JOB not in os.environ:  # a job's own code is there already
+                options["runtime_env"] = self._code.runtime_env
             _reach(self._address, options)
         else:
             # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
@@ -197,7 +213,7 @@ class TuneLauncher:
 
     def run(self, tasks: Sequence[TrialTask], after: After) -> None:
         """Run every task and what ``after`` wants in its place, in order as far as resources allow; start first."""
-        by_id = {task.spec.trial_id: task for task in tasks}
+        by_id = {task.spec.trial_id: relative(task, self._code) if self._code else task for task in tasks}
         order = _Order()
         listener = _Listener(by_id, after, order)
         actor = tune.with_parameters(

@@ -1,0 +1,70 @@
+"""Asks every live node of the cluster that this process is connected to: one tiny task on each, by its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+ANSWER_S = 60.0
+"""How long all nodes together may take to answer. A worker starts in 1 to 3 s; torch's import comes on top."""
+
+NOT_TAGS = ("node:", "object_store_memory", "memory", "accelerator_type:")
+"""Ray's own entries among a node's resources."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one node said.
+
+    Attributes:
+        host: its name.
+        resources: cores, GPUs and tags that it offers, with amounts.
+        value: what the task returned; None if it failed.
+        error: why it failed; empty if it did not.
+    """
+
+    host: str
+    resources: dict[str, float]
+    value: Any = None
+    error: str = ""
+
+
+def ask_all(task: Callable[..., Any], *arguments: Any, timeout_s: float = ANSWER_S) -> list[Answer]:
+    """Run ``task`` once on every live node, side by side; it takes no core, so a busy node answers too.
+
+    Args:
+        task: a function defined inside another one, so that it travels by value and a node without ablate can run it.
+        arguments: of the task.
+        timeout_s: for all nodes together.
+    """
+    alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    remote = ray.remote(num_cpus=0, max_retries=0)(task)
+    asked = {
+        remote.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
+            *arguments
+        ): node
+        for node in alive
+    }
+    ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=timeout_s) if asked else ([], [])
+    for reference in late:
+        ray.cancel(reference, force=True)
+    answers = {reference: _answer(asked[reference], reference) for reference in ready}
+    answers |= {
+        reference: Answer(*_named(asked[reference]), error=f"no answer in {timeout_s:g} s") for reference in late
+    }
+    return sorted(answers.values(), key=lambda answer: answer.host)
+
+
+def _named(node: dict[str, Any]) -> tuple[str, dict[str, float]]:
+    return node["NodeManagerHostname"], {k: v for k, v in node["Resources"].items() if not k.startswith(NOT_TAGS)}
+
+
+def _answer(node: dict[str, Any], reference: Any) -> Answer:
+    try:
+        return Answer(*_named(node), value=ray.get(reference))
+    except ray.exceptions.RayError as error:
+        return Answer(*_named(node), error=(str(error).strip().splitlines() or [type(error).__name__])[-1])

@@ -1,0 +1,114 @@
+"""Whether every node writes into the store that this process reads: each leaves a file there, to be found here.
+
+A path such as /home/me/runs names another disk on every machine unless it is shared. Trials would then write their
+journals where nobody looks for them.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ablate.errors import Problem, StoreError
+from ablate.launch.ray_nodes import Answer, ask_all
+
+PATIENCE_S = 5.0
+"""A network file system may show a new file of another machine a few seconds late."""
+
+ADVICE = (
+    "A launch on a cluster needs a store that every node reaches: with --runs a folder that all of them mount at the "
+    "same path, or a URI (--runs s3://bucket/runs)."
+)
+
+
+def check_shared(store: Path) -> None:
+    """Check that what each node of the connected cluster writes into the store can be read here.
+
+    Nodes without a core and without a GPU run no trial and are not asked.
+
+    Raises:
+        StoreError: naming the nodes where it is not so, and what was seen there.
+    """
+    name = f"nonce-{secrets.token_hex(8)}"
+    answers = ask_all(_writer(), str(store.resolve()), name)
+    try:
+        judge(store, [answer for answer in answers if runs_trials(answer)])
+    finally:
+        ask_all(_remover(), str(store.resolve()), name)
+
+
+def runs_trials(answer: Answer) -> bool:
+    """Say whether a node can run any trial."""
+    return any(answer.resources.get(name, 0) > 0 for name in ("CPU", "GPU"))
+
+
+def judge(store: Path, answers: Iterable[Answer], patience_s: float = PATIENCE_S) -> None:
+    """Compare what nodes say that they wrote with what is found here.
+
+    Args:
+        store: the store, as this process sees it.
+        answers: of the nodes, each with (name of its file, what it wrote into it, what went wrong).
+        patience_s: how long a file may take to be seen here.
+
+    Raises:
+        StoreError: for nodes that could not write, or whose file is not here or not theirs.
+    """
+    deadline = time.monotonic() + patience_s
+    problems = []
+    for answer in answers:
+        file, text, complaint = answer.value or ("", "", answer.error)
+        if not complaint and _wait_for(store / file, text, deadline):
+            continue
+        found = f"node {answer.host} does not write into this store: " + (
+            complaint or "there the same path is another folder, since what it wrote to it is not here"
+        )
+        problems.append(Problem(str(store), found))
+    if problems:
+        problems[-1] = Problem(problems[-1].where, problems[-1].found, advice=ADVICE)
+        raise StoreError(*problems)
+
+
+def _wait_for(path: Path, text: str, deadline: float) -> bool:
+    while True:
+        try:
+            if path.read_text() == text:
+                return True
+        except OSError:
+            pass
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.1)
+
+
+def _writer() -> Callable[[str, str], tuple[str, str, str]]:
+    def write(store: str, begin: str) -> tuple[str, str, str]:
+        import os
+        import uuid
+
+        name, text = (
+            f"{begin}-{uuid.uuid4().hex}.tmp",
+            uuid.uuid4().hex,
+        )  # .tmp: if left behind, cleared at the next launch
+        try:
+            with open(os.path.join(store, name), "x") as file:
+                file.write(text)
+        except OSError as error:
+            return name, text, f"{error.strerror}: {store}"
+        return name, text, ""
+
+    return write
+
+
+def _remover() -> Callable[[str, str], None]:
+    def remove(store: str, begin: str) -> None:
+        import contextlib
+        import glob
+        import os
+
+        for path in glob.glob(os.path.join(glob.escape(store), begin + "*")):
+            with contextlib.suppress(OSError):  # on a shared disk another node was faster
+                os.unlink(path)
+
+    return remove
