@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -243,7 +244,11 @@ class StorePaths:
         """Failed attempts whose log was kept."""
         return self._attempts_in(self.attempts)
 
+    def _attempts_in(self, folder: Path) -> list[AttemptKey]:
+        return self.attempts_named(p.name for p in folder.glob("*-*.*"))
+
     @staticmethod
-    def _attempts_in(folder: Path) -> list[AttemptKey]:
-        matches = (_ATTEMPT.match(p.name) for p in folder.glob("*-*.*"))
+    def attempts_named(names: Iterable[str]) -> list[AttemptKey]:
+        """Return the attempts that journal files of these names belong to, a trial's attempts in order."""
+        matches = map(_ATTEMPT.match, names)
         return sorted({AttemptKey(m["trial"], int(m["attempt"])) for m in matches if m})

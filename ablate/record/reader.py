@@ -17,6 +17,7 @@ from ablate.record.artifact_file import read_arrays
 from ablate.record.parquet import damage
 from ablate.record.parts import Part, live
 from ablate.record.paths import StorePaths
+from ablate.record.remote_run import fetched
 from ablate.record.schema import (
     artifacts_schema,
     attempts_schema,
@@ -28,6 +29,7 @@ from ablate.record.schema import (
     unify,
 )
 from ablate.record.spec_file import SpecFile, read_spec
+from ablate.remote.location import is_uri
 
 RUNS = "runs"
 _ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
@@ -42,13 +44,13 @@ class Run:
         """Find the run.
 
         Args:
-            root: a store's folder, or the bare name of one under ``runs``.
+            root: a store's folder, the bare name of one under ``runs``, or a URI such as ``s3://bucket/runs/study``.
 
         Raises:
             BadInput: if there is no run; the nearest one is named.
-            StoreError: if its ``spec.json`` is damaged or of a newer schema.
+            StoreError: if its ``spec.json`` is damaged or of a newer schema, or the store at a URI refuses.
         """
-        self.paths = StorePaths(_find(Path(root)))
+        self.paths = StorePaths(fetched(str(root)) if is_uri(root) else _find(Path(root)))
         self.spec: SpecFile = read_spec(self.paths)
 
     @cached_property

@@ -37,7 +37,14 @@ part and a rewrite of the table of trials."""
 
 
 class Store:
-    """Made by ``Store.open``; a context manager that closes."""
+    """Made by ``Store.open``; a context manager that closes.
+
+    Attributes:
+        remote: the store's URI, if this is the working copy of one (``ablate.record.remote_store``).
+        recovered: what a crash had left, in words.
+    """
+
+    remote: str | None = None
 
     def __init__(self, paths: StorePaths, lock: StoreLock, metadata: Mapping[bytes, bytes], grid: GridSpec) -> None:
         self.paths = paths
@@ -102,6 +109,12 @@ class Store:
         keys |= {*self.paths.journal_attempts(), *self.paths.logged_attempts()}
         last = max((key.attempt for key in keys if key.trial_id == trial_id), default=0)
         return 1 + max(last, self._table.last_attempt(trial_id))
+
+    def publish(self) -> None:
+        """Bring what trials need, initial weights above all, to where their nodes find it: here, it is there."""
+
+    def collect(self, trial_id: str, attempt: int, wait: bool = True) -> None:
+        """Bring an attempt's journal here from where it was written: here, it is there."""
 
     def absorb(self, trial_id: str, attempt: int) -> str | None:
         """Take an attempt that ended by itself into the data sets.

@@ -22,7 +22,7 @@ class TrialTask(Frozen):
 
     Attributes:
         spec: the trial.
-        root: absolute path of the store.
+        root: absolute path of the store; of a store at a URI, of the launching machine's working copy.
         attempt: from 1; part of the journal's file names.
         cwd: the folder the study was launched from, where relative paths of a trainable start.
         search: folders put in front of the import path.
@@ -35,6 +35,7 @@ class TrialTask(Frozen):
         audit_whole: whether this trial's audit makes the slope check and keeps a row for every value; one block's does.
         inputs: file whose batches are trained on in place of the trainable's own; None for its own.
         kept: file that the audit's inputs and values are written to; None for none.
+        remote: URI of the store, if it is at one; each node then has a root of its own.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -52,6 +53,7 @@ class TrialTask(Frozen):
     audit_whole: bool = True
     inputs: str | None = None
     kept: str | None = None
+    remote: str | None = None
     gpus: tuple[str, ...] = ()
 
 

@@ -1,0 +1,115 @@
+"""From a store at a URI to a folder: data sets by the manifest, only what is missing; journals by their length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ablate.errors import Problem, StoreError
+from ablate.record.json_lines import read_lines
+from ablate.record.manifest import JOURNAL, Manifest, check_inside, copied, lasting_files, read_manifest
+from ablate.record.paths import AttemptKey, StorePaths
+from ablate.remote.growing import segments, size_of
+from ablate.remote.objects import Objects
+
+_TRIES = 5
+_BESIDE = ("artifact_files/", "reproductions/")
+"""Uploaded by nodes before the launching process knows of them: what is there counts, whether or not committed."""
+
+
+def pull_data(objects: Objects, paths: StorePaths, also_uncommitted: bool, keep: bool = False) -> dict[str, int]:
+    """Make a folder's data sets equal to those at a URI.
+
+    Args:
+        objects: the store.
+        paths: the folder.
+        also_uncommitted: whether to fetch files that nodes of a broken-off launch left too.
+        keep: whether to keep weights, images and logs that are not there: nobody else has written the store since.
+
+    Returns:
+        What is at the URI, names and sizes; empty if there is no store.
+
+    Raises:
+        StoreError: if something is missing there, or store or disk refuse.
+    """
+    for tries in range(_TRIES):
+        names = objects.names()
+        manifest = read_manifest(objects) or copied(names, paths)
+        try:
+            _fetch(objects, paths, manifest, names if also_uncommitted else {}, keep)
+            return names
+        except FileNotFoundError as error:  # superseded and deleted meanwhile, or gone for good
+            if tries == _TRIES - 1:
+                found = f"an object that its manifest names is not there ({error})"
+                advice = "restore it from a copy, or delete the store there and launch again"
+                raise StoreError(Problem(objects.uri, found, advice=advice)) from error
+    raise AssertionError("unreachable")
+
+
+def pull_journals(objects: Objects, paths: StorePaths, only: AttemptKey | None = None) -> list[AttemptKey]:
+    """Fetch what attempts uploaded of their journals and the folder has not, or has less of.
+
+    Args:
+        objects: the store.
+        paths: the folder.
+        only: one attempt. [default: all]
+
+    Returns:
+        The attempts that have any file there.
+
+    Raises:
+        StoreError: if store or disk refuse.
+    """
+    names = objects.names(JOURNAL)
+    for name in names:
+        check_inside(name, objects.uri)
+    files = segments(names)
+    there = StorePaths(paths.root).attempts_named(name.rpartition("/")[2] for name in files)
+    for key in there:
+        if only is not None and key != only:
+            continue
+        for path in paths.journal_files(*key):  # a trial's end is fetched after the rows that it counts
+            parts = files.get(path.relative_to(paths.root).as_posix(), [])
+            if parts and (not path.exists() or path.stat().st_size < size_of(parts, names)):
+                try:
+                    objects.fetch_joined(parts, path)
+                except FileNotFoundError:  # its launch has just taken it in
+                    continue
+    return there
+
+
+def pull_artifact_files(objects: Objects, paths: StorePaths, key: AttemptKey) -> dict[str, int]:
+    """Fetch the images and arrays that an attempt's lines name; return their names and sizes.
+
+    Raises:
+        StoreError: if one is missing, or store or disk refuse.
+    """
+    found = {}
+    files = {line["file"] for line in read_lines(paths.artifact_lines(*key)) if line.get("file")}
+    for file in sorted(files):
+        path = paths.artifact_files / file
+        name = path.relative_to(paths.root).as_posix()
+        check_inside(name, objects.uri)
+        if not path.exists():
+            try:
+                objects.fetch(name, path)
+            except FileNotFoundError as error:
+                raise StoreError(Problem(objects.uri, f"{name} was not uploaded, but its trial names it")) from error
+        found[name] = path.stat().st_size
+    return found
+
+
+def _fetch(objects: Objects, paths: StorePaths, manifest: Manifest, beside: Mapping[str, int], keep: bool) -> None:
+    wanted = {**manifest.files, **{name: size for name, size in beside.items() if name.startswith(_BESIDE)}}
+    here = lasting_files(paths)
+    for name in wanted:
+        check_inside(name, objects.uri)
+        if name not in here or here[name].stat().st_size != wanted[name]:
+            objects.fetch(name, paths.root / name)
+    for name, source in manifest.changing.items():
+        objects.fetch(source, paths.root / name)
+    for path in (paths.trials, paths.spec_json, paths.grid_yaml):
+        if path.relative_to(paths.root).as_posix() not in manifest.changing:
+            path.unlink(missing_ok=True)
+    for name in here.keys() - wanted.keys():
+        if not keep or here[name].suffix == ".parquet":
+            here[name].unlink(missing_ok=True)

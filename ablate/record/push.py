@@ -1,0 +1,109 @@
+"""From a working copy to its store at a URI: new files, then the manifest, then what is superseded goes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ablate.record.manifest import (
+    COMMITTED,
+    JOURNAL,
+    Manifest,
+    changing_files,
+    committed_name,
+    data_folders,
+    lasting_files,
+)
+from ablate.record.manifest import NAME as MANIFEST
+from ablate.record.paths import AttemptKey, StorePaths
+from ablate.remote.growing import file_of
+from ablate.remote.objects import Objects
+
+_TRIES = 20
+
+
+class Pushed(NamedTuple):
+    """What one push wrote."""
+
+    sent: int
+    deleted: int
+
+
+class Publisher:
+    """Knows what is at the URI, so that a push sends and deletes only what changed.
+
+    Args:
+        objects: the store.
+        paths: its working copy.
+        there: what is at the URI, names and sizes.
+    """
+
+    def __init__(self, objects: Objects, paths: StorePaths, there: dict[str, int]) -> None:
+        self._objects = objects
+        self._paths = paths
+        folders = tuple(f"{folder.name}/" for folder in (*data_folders(paths), paths.root / COMMITTED))
+        self._there = {name: size for name, size in there.items() if name.startswith(folders)}
+        self._committed: Manifest | None = None
+
+    def knows(self, names: dict[str, int]) -> None:
+        """Take note of files that a node uploaded."""
+        self._there |= names
+
+    def push(self, absorbed: Collection[AttemptKey]) -> Pushed:
+        """Upload what is new, commit it, and delete what it supersedes: older parts and absorbed journals.
+
+        May be called while the store is flushed: it uploads what is there before or after any of its steps.
+
+        Args:
+            absorbed: attempts that were in the data sets when this was called.
+
+        Raises:
+            StoreError: if the store refuses; it is then as before, or as after, for whoever reads it.
+        """
+        changing = changing_files(self._paths)  # first: parts of all trials that it counts are there by then
+        files, sent = self._send_lasting()
+        named = {name: committed_name(name, content) for name, content in changing.items()}
+        for name, content in changing.items():
+            if named[name] not in self._there:
+                self._objects.write(named[name], content)
+                self._there[named[name]] = len(content)
+        manifest = Manifest(files, named)
+        if manifest != self._committed:
+            before = self._committed
+            self._objects.write(MANIFEST, manifest.encoded())
+            for name, content in changing.items():
+                if before is None or before.changing.get(name) != named[name]:
+                    self._objects.write(name, content)
+            self._committed = manifest
+        return Pushed(sent, self._delete(manifest, absorbed))
+
+    def _send_lasting(self) -> tuple[dict[str, int], int]:
+        sent = 0
+        for tries in range(_TRIES):
+            files = {}
+            try:
+                for name, path in lasting_files(self._paths).items():
+                    size = path.stat().st_size
+                    if self._there.get(name) != size:
+                        self._there[name] = self._objects.send(name, path)
+                        sent += 1
+                    files[name] = self._there[name]
+                return files, sent
+            except FileNotFoundError:  # merged meanwhile: what holds its rows now is found by looking again
+                if tries == _TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def _delete(self, manifest: Manifest, absorbed: Collection[AttemptKey]) -> int:
+        kept = {*manifest.files, *manifest.changing.values(), *manifest.changing}
+        gone = [name for name in self._there if name not in kept]
+        for name in gone:
+            self._objects.delete(name)
+            del self._there[name]
+        journals = []
+        if absorbed:
+            own = {path.name for key in absorbed for path in self._paths.journal_files(*key)}
+            journals = [name for name in self._objects.names(JOURNAL) if file_of(name).rpartition("/")[2] in own]
+        for name in journals:
+            self._objects.delete(name)
+        return len(gone) + len(journals)

@@ -1,0 +1,241 @@
+"""A node's part in a store at a URI: fetches what a trial begins from, uploads what it writes while it runs.
+
+It happens beside the trial, in the process that asked for it (a Ray actor, the local launcher): the trial's own
+process is forked and holds no connection, and is not slowed. A checkpoint is uploaded at once, after the rows that it
+counts on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from ablate.errors import Problem, StoreError
+from ablate.record.lock import is_held
+from ablate.record.manifest import CHECKPOINTS, check_inside
+from ablate.record.mirror import lock_of
+from ablate.record.paths import AttemptKey, StorePaths
+from ablate.remote.growing import Growing, segments
+from ablate.remote.location import working_copy
+from ablate.remote.objects import Objects
+from ablate.remote.patience import backoff, patiently
+from ablate.trial.task import TrialEnd, TrialTask
+
+EVERY_S = 10.0
+"""How often rows are uploaded: what a lost node may lose at most."""
+LOOK_S = 0.5
+"""How often is looked for a new checkpoint, which is uploaded at once."""
+
+Started = Callable[[socket.socket], None]
+
+
+class Runs(Protocol):
+    """What runs a task on this machine: ``ablate.trial.isolation.Isolation``."""
+
+    def run(self, task: TrialTask, started: Started | None = None) -> TrialEnd:
+        """Run a task to its end."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+class Uploading:
+    """Runs tasks on this machine, their store wherever it is."""
+
+    def __init__(self, isolation: Runs) -> None:
+        self._isolation = isolation
+        self._closed = threading.Event()
+
+    def run(self, task: TrialTask, started: Started | None = None) -> TrialEnd:
+        """Run a task to its end; with a store at a URI until everything of it is uploaded.
+
+        Args:
+            task: the attempt.
+            started: told the connection; shutting it down from another thread kills the trial.
+
+        Returns:
+            How it ended; failed by its ``store`` if that was away for too long.
+        """
+        if task.remote is None:
+            return self._isolation.run(task, started)
+        try:
+            node = _Node(task, task.remote, self._closed)
+            with node.uploading():
+                end = self._isolation.run(node.task, started)
+            node.finish(end)
+        except StoreError as error:
+            spec = task.spec
+            where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
+            words = f"{where}: {error}"
+            return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="store", error=words)
+        return end
+
+    def close(self) -> None:
+        """Wait for no store any more, and let go of what runs tasks."""
+        self._closed.set()
+        self._isolation.close()
+
+
+class _Node:
+    """One attempt on this machine. ``task`` is the task with this machine's folder of the store as its root."""
+
+    def __init__(self, task: TrialTask, uri: str, closed: threading.Event) -> None:
+        self._key = AttemptKey(task.spec.trial_id, task.attempt)
+        self._closed = closed
+        self._paths = StorePaths(working_copy(uri))
+        self.task = task.model_copy(update={"root": str(self._paths.root)})
+        try:
+            for folder in self._paths.folders:
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            advice = "set ABLATE_CACHE on this node to a folder that can be written"
+            raise StoreError(Problem(str(self._paths.root), f"cannot be made ({error})", advice=advice)) from error
+        self._objects = Objects(uri)
+        self._journal = [self._growing(path) for path in self._paths.journal_files(*self._key)[:-2]]
+        self._end = self._growing(self._paths.trial_json(*self._key))
+        self._log = self._growing(self._paths.log(*self._key))
+        self._kept = [
+            self._growing(of(*self._key))
+            for of in (
+                self._paths.checkpoint_rows,
+                self._paths.checkpoint_audits,
+                self._paths.checkpoint_artifacts,
+                self._paths.checkpoint_sketches,
+            )
+        ]
+        self._sent_state: tuple[int, int] | None = None
+        self._sent_files: set[str] = set()
+        self._patiently(self._fetch)
+
+    @contextlib.contextmanager
+    def uploading(self) -> Iterator[None]:
+        """Upload from a thread of its own while the block runs."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._keep_uploading, args=(over,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def finish(self, end: TrialEnd) -> None:
+        """Upload the rest; then a complete trial's checkpoint is deleted, and what only this node needed too.
+
+        Raises:
+            StoreError: if the store refuses, or does not come back.
+        """
+        self._patiently(lambda: self._send_all(end))
+        if not is_held(lock_of(self._paths)):  # not the launching process's machine: nobody reads these here
+            for path in (*self._paths.journal_files(*self._key), *self._artifact_files()):
+                path.unlink(missing_ok=True)
+
+    def _send_all(self, end: TrialEnd) -> None:
+        if end.status == "failed":
+            self._send_checkpoint()
+        self._send_rows()
+        self._end.send(self._objects)  # last: who sees it takes all that it counts for there
+        if end.status != "failed":
+            for name in self._objects.names(f"{CHECKPOINTS}/{self._key.trial_id}"):
+                self._objects.delete(name)
+
+    def _fetch(self) -> None:
+        if self.task.weights is not None:
+            path = self._paths.initial_weights(self.task.weights)
+            if not path.exists():
+                try:
+                    self._objects.fetch(self._name(path), path)
+                except FileNotFoundError as error:
+                    advice = "launch again: they are made and uploaded first"
+                    where = f"{self._objects.uri}: {self._name(path)}"
+                    raise StoreError(Problem(where, "these initial weights are not there", advice=advice)) from error
+        self._fetch_checkpoint()
+
+    def _fetch_checkpoint(self) -> None:
+        """Fetch the trial's checkpoint if it is a later attempt's than the one here; an attempt runs on one node."""
+        here = self._paths.checkpoint(self._key.trial_id)
+        names = self._objects.names(f"{CHECKPOINTS}/{self._key.trial_id}")
+        state = self._name(here)
+        if state not in names or (here.exists() and _latest(names) <= _latest(map(self._name, here.parent.iterdir()))):
+            return
+        with tempfile.TemporaryDirectory(dir=self._paths.checkpoints, prefix="fetching-") as folder:
+            for base, parts in segments(name for name in names if name != state).items():
+                check_inside(base, self._objects.uri)
+                self._objects.fetch_joined(parts, Path(folder) / Path(base).name)
+            self._objects.fetch(state, Path(folder) / here.name)
+            shutil.rmtree(here.parent, ignore_errors=True)
+            here.parent.mkdir()
+            for path in sorted(Path(folder).iterdir(), key=lambda path: path.name == here.name):  # the state last
+                path.replace(here.parent / path.name)
+
+    def _keep_uploading(self, over: threading.Event) -> None:
+        """Upload until the trial is over; what fails is tried again, here or at the end."""
+        due, tries = time.monotonic() + EVERY_S, 0
+        while not over.wait(LOOK_S):
+            try:
+                self._send_checkpoint()
+                if time.monotonic() >= due:
+                    self._send_rows()
+                    due = time.monotonic() + EVERY_S
+                tries = 0
+            except StoreError:
+                over.wait(backoff(tries))
+                tries += 1
+
+    def _send_rows(self) -> None:
+        self._send_artifact_files()
+        for growing in (*self._journal, self._log):
+            growing.send(self._objects)
+
+    def _send_checkpoint(self) -> None:
+        path = self._paths.checkpoint(self._key.trial_id)
+        try:
+            with path.open("rb") as file:  # stays this checkpoint, although a newer one may replace it meanwhile
+                found = os.fstat(file.fileno())
+                state = (found.st_mtime_ns, found.st_ino)
+                if state == self._sent_state or not self._paths.checkpoint_rows(*self._key).exists():
+                    return
+                self._send_artifact_files()
+                for growing in self._kept:
+                    growing.send(self._objects)
+                self._objects.send_open(self._name(path), file)
+                self._sent_state = state
+        except FileNotFoundError:
+            return  # the trial is complete and has deleted it
+
+    def _send_artifact_files(self) -> None:
+        for file in self._artifact_files():
+            if file.name not in self._sent_files:
+                self._objects.send(self._name(file), file)
+                self._sent_files.add(file.name)
+
+    def _artifact_files(self) -> list[Path]:
+        prefix = f"{self._key.trial_id}-{self._key.attempt}-"
+        own = self._paths.artifact_files_of(self._key.trial_id)
+        return [path for path in own if path.name.startswith(prefix)]
+
+    def _growing(self, path: Path) -> Growing:
+        return Growing(path, self._name(path))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._paths.root).as_posix()
+
+    def _patiently(self, call: Callable[[], None]) -> None:
+        patiently(call, lambda words: print(words, file=sys.stderr, flush=True), stop=self._closed)
+
+
+def _latest(names: Iterable[str]) -> int:
+    """Return the last attempt that any of a checkpoint's files belongs to."""
+    numbers = [name.rpartition("/")[2].partition(".")[0] for name in names]
+    return max((int(number) for number in numbers if number.isdecimal()), default=0)
