@@ -107,7 +107,8 @@ def launch(
     if detach:
         from ablate.launch.detach import submit
 
-        say(*submit(study, root, address, allow_mixed_code, refused={"--local": local, "--offer": bool(offer)}))
+        refused = {"--local": local, "--offer": bool(offer)}
+        say(*submit(study, root, address, allow_mixed_code, cluster, refused))
         return
     launcher = new_launcher(local, address, offer or (), study, root)
     launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code, types)

@@ -42,7 +42,14 @@ class Followed:
         return {"job": asdict(self.job), "run": self.run and asdict(self.run), "why": self.why, "said": self.said}
 
 
-def submit(study: Study, store: Path | str, address: str | None, mixed: bool, refused: Mapping[str, bool]) -> list[str]:
+def submit(
+    study: Study,
+    store: Path | str,
+    address: str | None,
+    mixed: bool,
+    cluster: Path | None,
+    refused: Mapping[str, bool],
+) -> list[str]:
     """Submit a launch to the cluster's head and say how to follow it.
 
     Args:
@@ -50,10 +57,11 @@ def submit(study: Study, store: Path | str, address: str | None, mixed: bool, re
         store: where its run is to be, as the nodes see it: a path, made absolute here, or a URI.
         address: of the cluster's dashboard.
         mixed: whether ``--allow-mixed-code`` was given.
+        cluster: file that says what the cluster can add; it is sent along, so it lies with the study.
         refused: options that mean nothing here -> whether they were given.
 
     Raises:
-        BadInput: without an address, with an option that is refused, or for code that cannot be sent.
+        BadInput: without an address, with an option that is refused, or for code or a file that cannot be sent.
         UnmetPlacement: no job server answers.
         StoreError: a launch of the same run is already there.
     """
@@ -72,8 +80,12 @@ def submit(study: Study, store: Path | str, address: str | None, mixed: bool, re
             found = f"job {job.id} is already launching it on {jobs.url}"
             raise StoreError(Problem(place, found, advice=f"Follow it: {_command('status', place, address)}"))
     grid = study.path.resolve().relative_to(code.folder)
+    if cluster and not cluster.resolve().is_relative_to(code.folder):
+        found = f"is not in {code.folder}, which is what the cluster is sent"
+        raise BadInput(Problem(f"--cluster {cluster}", found, advice="Copy it there."))
     folder = path.parent if path else place.rpartition("/")[0]
     words = ["launch", str(grid), "--runs", str(folder), *(["--allow-mixed-code"] if mixed else [])]
+    words += ["--cluster", str(cluster.resolve().relative_to(code.folder))] if cluster else []
     metadata = {"ablate": "launch", "study": study.grid.study, "store": place}
     job_id = jobs.submit(words, f"ablate-{study.grid.study}", metadata, code.runtime_env)
     return [
