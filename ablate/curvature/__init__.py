@@ -1,0 +1,15 @@
+"""Curvature of a loss at a model's parameters: a Python API of its own, for any torch model and no grid.
+
+from ablate.curvature import probe
+
+found = probe(model, lambda model, batch: loss(model(batch[0]), batch[1]), [(inputs, targets)])
+print(found.top.value, found.bottom.value, found.kind, found.evidence)
+"""
+
+from ablate.curvature.critical import escape_rate
+from ablate.curvature.found import Curvature, Plan
+from ablate.curvature.hessian import Hessian
+from ablate.curvature.objective import CurvatureError, Objective, objective
+from ablate.curvature.probe import look, probe
+
+__all__ = ["Curvature", "CurvatureError", "Hessian", "Objective", "Plan", "escape_rate", "look", "objective", "probe"]

@@ -1,0 +1,138 @@
+"""The ends of the spectrum from one Krylov space, each with a bound and whether it converged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from ablate.curvature.lanczos import Array, Krylov, Mask, Ritz
+
+FEWEST_STEPS = 8
+"""Before these many steps the Ritz values say little of the gaps between eigenvalues."""
+
+SETTLED = 3
+"""Over so many steps an edge has to stand still too: a gap that is only estimated can be wrong."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One eigenvalue at an end of the spectrum, as a Ritz pair knows it.
+
+    Attributes:
+        value: the Ritz value; never beyond the true end of the spectrum by more than rounding.
+        bound: an eigenvalue lies within this distance: residual norm and rounding (Parlett 1998, theorem 4.5.1).
+        estimate: the likely error: the smaller of the residual and its square over the gap to the next Ritz value, and
+            rounding. An estimate, since the gap is one.
+        converged: whether the estimate is within the tolerance, and the value stood still for the last steps.
+        vector: (n,), of norm 1.
+    """
+
+    value: float
+    bound: float
+    estimate: float
+    converged: bool
+    vector: Tensor
+
+    @property
+    def sign(self) -> int:
+        """Sign of the eigenvalue: 1 or -1; 0 if it cannot be resolved."""
+        if self.value < 0:
+            return -1 if -self.value > self.estimate else 0
+        return 1 if self.converged and self.value > self.bound else 0
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Both ends: ``top`` by descending, ``bottom`` by ascending value, one each or more."""
+
+    top: tuple[Edge, ...]
+    bottom: tuple[Edge, ...]
+    ritz: Ritz
+    rounding: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether every pair did."""
+        return all(edge.converged for edge in (*self.top, *self.bottom))
+
+
+def grow(
+    krylov: Krylov,
+    tolerance: float,
+    most_steps: int,
+    top: int = 1,
+    bottom: int = 1,
+    tick: Callable[[int], None] | None = None,
+) -> Edges:
+    """Extend a Krylov space until its outermost Ritz pairs have converged, or it has ``most_steps`` dimensions.
+
+    Args:
+        krylov: the space.
+        tolerance: largest relative error of each eigenvalue asked for, as estimated.
+        most_steps: most products.
+        top: how many pairs at the upper end.
+        bottom: how many at the lower end.
+        tick: told the number of products after each.
+    """
+    history: list[Array] = []
+    while True:
+        krylov.extend()
+        if tick:
+            tick(len(krylov))
+        ritz = krylov.ritz()
+        wanted = _wanted(len(krylov), top, bottom)
+        history = [*history[-SETTLED:], ritz.values[wanted]]
+        good = _good(ritz, wanted, krylov.rounding, tolerance, history)
+        steps = len(krylov)
+        if krylov.exhausted or steps >= most_steps or (steps >= max(FEWEST_STEPS, top + bottom + 1) and good.all()):
+            break
+    vectors = krylov.vectors(ritz.inner[:, wanted])
+    errors = _estimates(ritz, krylov.rounding)
+    every = [
+        Edge(
+            float(ritz.values[i]),
+            float(ritz.residuals[i] + krylov.rounding + _eps(ritz)),
+            float(errors[i]),
+            bool(ok),
+            vector,
+        )
+        for i, ok, vector in zip(wanted, good, vectors, strict=True)
+    ]
+    low = min(bottom, len(krylov))
+    return Edges(tuple(reversed(every[low:] or every)), tuple(every[:low]), ritz, krylov.rounding)
+
+
+def _wanted(steps: int, top: int, bottom: int) -> list[int]:
+    low = list(range(min(bottom, steps)))
+    return low + [i for i in range(max(steps - top, 0), steps) if i not in low]
+
+
+def _good(ritz: Ritz, wanted: list[int], rounding: float, tolerance: float, history: list[Array]) -> Mask:
+    values = ritz.values[wanted]
+    allowed = tolerance * np.abs(values)
+    rounded = rounding + _eps(ritz)
+    good = (_estimates(ritz, rounding)[wanted] <= allowed) | (ritz.residuals[wanted] <= rounded)
+    exact = ritz.residuals[wanted] <= rounded
+    alike = [past for past in history if len(past) == len(values)]
+    moved = max((np.abs(past - values) for past in alike), key=lambda d: float(d.max(initial=0)))
+    return np.asarray(good & (exact | ((moved <= allowed) & (len(alike) > SETTLED))))
+
+
+def _estimates(ritz: Ritz, rounding: float) -> Array:
+    """Return the likely error of each Ritz value: min(r, r^2 / gap) and rounding (Parlett 1998, section 11.7)."""
+    gaps = np.full(len(ritz.values), np.inf)
+    between = np.diff(ritz.values)
+    gaps[:-1] = between
+    gaps[1:] = np.minimum(gaps[1:], between)
+    gaps -= ritz.residuals  # the neighbour may be that much nearer
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quadratic = np.where(gaps > 0, ritz.residuals**2 / gaps, np.inf)
+    return np.minimum(ritz.residuals, quadratic) + rounding + _eps(ritz)
+
+
+def _eps(ritz: Ritz) -> float:
+    """Rounding of the small eigenproblem: a few units in the last place of the largest Ritz value."""
+    return float(4 * np.finfo(np.float64).eps * np.abs(ritz.values).max())

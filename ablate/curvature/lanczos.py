@@ -1,0 +1,116 @@
+"""One Krylov space of a symmetric operator: Lanczos, reorthogonalised in full and twice (Parlett 1998, ch. 6.9, 13).
+
+With a basis that is orthogonal to working precision, Ritz values have no ghost copies, each is a Rayleigh quotient
+(so at least as many eigenvalues lie below a number as Ritz values do), and the last entry of a Ritz vector gives the
+residual of its pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.linalg import eigh_tridiagonal
+from torch import Tensor
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+Product = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """Ritz pairs of a Krylov space of dimension m, by ascending value.
+
+    Attributes:
+        values: (m,).
+        residuals: (m,), the norm of A y - value y for each Ritz vector y, before rounding.
+        first: (m,), the first entry of each vector in the basis: its square is the pair's weight in the quadrature.
+        inner: (m, m), the vectors in the basis, a column each.
+    """
+
+    values: Array
+    residuals: Array
+    first: Array
+    inner: Array
+
+
+class Krylov:
+    """The space spanned by a start vector and its images, grown one product at a time.
+
+    Args:
+        product: the operator; float64 in, float64 out.
+        start: (n,), not zero; normalised here.
+        against: (k, n) orthonormal rows the space stays orthogonal to (deflated pairs); None for none.
+
+    Attributes:
+        rounding: how far a product is from that of a symmetric operator: norm of the components that symmetry makes
+            zero, times sqrt(n / components looked at), as if the error pointed anywhere. Grows as it is seen.
+        exhausted: the space is invariant: every residual is 0, up to rounding.
+    """
+
+    def __init__(self, product: Product, start: Tensor, against: Tensor | None = None) -> None:
+        self._product = product
+        self._against = against
+        start = self._deflated(start)
+        n = len(start)
+        self._basis = torch.empty((min(n, 48) + 1, n), dtype=torch.float64, device=start.device)
+        self._basis[0] = start / start.norm()
+        self._alpha: list[float] = []
+        self._beta: list[float] = []
+        self.rounding = 0.0
+        self.exhausted = False
+
+    def __len__(self) -> int:
+        return len(self._alpha)
+
+    @property
+    def basis(self) -> Tensor:
+        """Orthonormal rows, (m, n)."""
+        return self._basis[: len(self)]
+
+    def extend(self) -> None:
+        """Add one dimension, at the cost of one product."""
+        m = len(self)
+        rows = self._basis[: m + 1]
+        image = self._deflated(self._product(rows[m]).to(torch.float64))
+        coefficients = rows @ image
+        self._alpha.append(float(coefficients[m]))
+        if m >= 4:  # symmetry says that all but the last two are zero
+            stray = float(coefficients[: m - 1].norm()) * float(np.sqrt(len(image) / (m - 1)))
+            self.rounding = max(self.rounding, stray)
+        rest = image - coefficients @ rows
+        rest -= (rows @ rest) @ rows  # once more: the first pass leaves what cancellation left
+        beta = float(rest.norm())
+        scale = max(map(abs, [*self._alpha, *self._beta]))
+        if m + 1 == len(image) - self._deflated_rank or beta <= np.finfo(np.float64).eps * len(self) * scale:
+            self.exhausted, beta = True, 0.0
+        self._beta.append(beta)
+        if not self.exhausted:
+            if m + 2 > len(self._basis):
+                grown = torch.empty((2 * len(self._basis), len(image)), dtype=torch.float64, device=image.device)
+                grown[: m + 1] = rows
+                self._basis = grown
+            self._basis[m + 1] = rest / beta
+
+    def ritz(self) -> Ritz:
+        """Return the Ritz pairs of the space so far."""
+        values, inner = eigh_tridiagonal(np.array(self._alpha), np.array(self._beta[:-1]))
+        return Ritz(values, np.abs(self._beta[-1] * inner[-1]), inner[0], inner)
+
+    def vectors(self, inner: Array) -> Tensor:
+        """Return vectors given in the basis as columns (m, j), as rows (j, n)."""
+        weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._basis.device)
+        return weights @ self.basis
+
+    @property
+    def _deflated_rank(self) -> int:
+        return 0 if self._against is None else len(self._against)
+
+    def _deflated(self, vector: Tensor) -> Tensor:
+        if self._against is None or not len(self._against):
+            return vector
+        return vector - (self._against @ vector) @ self._against

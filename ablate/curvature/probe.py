@@ -1,0 +1,164 @@
+"""One look at the curvature of a loss: spectral edges, density, trace, index, and what kind of point this is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ablate.curvature import dense
+from ablate.curvature.critical import classify, decrement
+from ablate.curvature.density import Density, exact_density, join, locked, quadrature
+from ablate.curvature.edges import Edge, Edges, grow
+from ablate.curvature.found import Along, Curvature, Index, Method, Plan
+from ablate.curvature.hessian import Hessian
+from ablate.curvature.lanczos import Array, Krylov, Mask, Ritz
+from ablate.curvature.objective import Loss, Objective, objective
+from ablate.curvature.trace import Trace, xtrace
+from ablate.curvature.verified import verify
+
+WARM_RANDOM = 0.1
+"""Size of the random part of a warm start beside vectors of norm 1: without one, a new direction would not be seen."""
+
+
+def probe(
+    model: nn.Module,
+    loss: Loss,
+    batches: Sequence[Any],
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    update: Tensor | None = None,
+    warm: Curvature | None = None,
+    tick: Callable[[int], None] | None = None,
+    **plan: Any,
+) -> Curvature:
+    """Look at the curvature of the mean loss over ``batches`` at the model's parameters; the model is not touched.
+
+    Args:
+        model: in the mode it is to be looked at in.
+        loss: mean loss of a batch, from model and batch.
+        batches: the probe set, weighted by sample count.
+        dtype: precision of the products; everything else is float64.
+        device: where to compute; None for where the model is.
+        update: (n,) the last update of the parameters, to have the curvature along it.
+        warm: what was found a little earlier in training: its vectors start the space, which then converges sooner.
+            Such a start is not random, so it needs ``probes=0``.
+        tick: told the number of products so far.
+        plan: fields of ``Plan``.
+
+    Raises:
+        CurvatureError: a loss or product that is not finite, an operation without a second derivative, no parameter.
+    """
+    asked = replace(Plan(), **plan)
+    return look(Hessian(objective(model, loss, batches, dtype, device, asked.seed)), asked, update, warm, tick)
+
+
+def look(
+    hessian: Hessian,
+    plan: Plan,
+    update: Tensor | None = None,
+    warm: Curvature | None = None,
+    tick: Callable[[int], None] | None = None,
+) -> Curvature:
+    """Probe a Hessian that is there already; see ``probe``.
+
+    Raises:
+        ValueError: a warm start that is to feed a density.
+    """
+    if warm is not None and plan.probes:
+        raise ValueError("a warm start is not random, so it cannot feed a density: probes=0")
+    n, target = hessian.dimension, hessian.objective
+    exact = n <= plan.exact_below
+    draws = torch.Generator(target.device).manual_seed(plan.seed)
+    verify(hessian, draws)
+    if exact:
+        edges, rows = _exact(hessian, plan)
+        density: Density | None = exact_density(edges.ritz.values)
+    else:
+        krylov = Krylov(hessian.__matmul__, _start(n, draws, target, warm))
+        edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick)
+        rows = krylov.vectors(edges.ritz.inner)
+        density = _density(hessian, plan, edges, rows, draws) if plan.probes else None
+    gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values
+    floor = plan.floor * float(np.abs(values).max())
+    certain: Mask = np.asarray(values + edges.rounding < -floor)
+    squares: Array = ((rows @ gradient) ** 2).cpu().numpy()
+    newton = decrement(squares, values, float(gradient @ gradient), floor)
+    bottom = edges.bottom[0]
+    resolved = bottom.converged and bottom.value - bottom.estimate > -floor
+    kind, evidence = classify(newton, hessian.loss, plan.critical, bool(certain.any()), resolved)
+    how: Method = "dense" if exact else "quadrature" if density else "none"
+    index = Index(floor, int(certain.sum()), density.share_below(-floor) if density else None, how)
+    along = _along(hessian, gradient, squares, certain, update)
+    trace = _trace(hessian, plan, density, draws)
+    dtype = str(target.dtype).removeprefix("torch.")
+    return Curvature(
+        n, hessian.loss, edges, density, trace, index, along, newton, kind, evidence, hessian.products, dtype, plan.seed
+    )
+
+
+def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | None) -> Tensor:
+    random = _random(n, draws)
+    if warm is None:
+        return random
+    known: Tensor = (
+        torch.stack([edge.vector for edge in (*warm.edges.top, *warm.edges.bottom)]).sum(dim=0).to(target.device)
+    )
+    known += WARM_RANDOM * random / random.norm()
+    return known
+
+
+def _random(n: int, draws: torch.Generator) -> Tensor:
+    drawn: Tensor = torch.randn(n, dtype=torch.float64, device=draws.device, generator=draws)
+    return drawn
+
+
+def _exact(hessian: Hessian, plan: Plan) -> tuple[Edges, Tensor]:
+    values, vectors, bound = dense.spectrum(hessian.__matmul__, hessian.dimension, hessian.objective.device)
+    rows = torch.from_numpy(vectors.T.copy()).to(hessian.objective.device)
+    edge = [Edge(float(value), bound, bound, True, row) for value, row in zip(values, rows, strict=True)]
+    ritz = Ritz(values, np.zeros_like(values), np.full_like(values, np.nan), vectors)
+    return Edges(tuple(edge[::-1][: plan.top]), tuple(edge[: plan.bottom]), ritz, bound), rows
+
+
+def _density(hessian: Hessian, plan: Plan, edges: Edges, rows: Tensor, draws: torch.Generator) -> Density:
+    n, ritz = hessian.dimension, edges.ritz
+    known = locked(ritz, edges.rounding, plan.tolerance, n)
+    samples = [] if known.all() else [quadrature(ritz, known)]
+    against = rows[torch.from_numpy(known).to(rows.device)]
+    for _ in range(plan.probes - 1):
+        other = Krylov(hessian.__matmul__, _random(n, draws), against)
+        while len(other) < len(ritz.values) and not other.exhausted:
+            other.extend()
+        found = other.ritz()
+        samples.append(quadrature(found, np.zeros(len(found.values), dtype=bool)))
+    return join(ritz.values[known], samples, n)
+
+
+def _trace(hessian: Hessian, plan: Plan, density: Density | None, draws: torch.Generator) -> Trace | None:
+    if plan.trace_products and hessian.dimension > plan.exact_below:
+        return xtrace(hessian.__matmul__, hessian.dimension, plan.trace_products, draws)
+    return Trace(*density.trace(), 0) if density else None
+
+
+def _along(hessian: Hessian, gradient: Tensor, squares: Array, certain: Mask, update: Tensor | None) -> Along:
+    square = float(gradient @ gradient)
+    whole = square or 1.0
+    return Along(
+        norm=square**0.5,
+        negative=float(squares[certain].sum()) / whole,
+        captured=min(float(squares.sum()) / whole, 1.0),
+        curvature=_rayleigh(hessian, gradient),
+        update=_rayleigh(hessian, update) if update is not None else None,
+    )
+
+
+def _rayleigh(hessian: Hessian, direction: Tensor) -> float | None:
+    direction = direction.to(device=hessian.gradient.device, dtype=torch.float64)
+    square = float(direction @ direction)
+    return float(direction @ (hessian @ direction).to(torch.float64)) / square if square else None

@@ -1,0 +1,140 @@
+"""Edges, density, trace and index of small networks against the whole float64 Hessian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from networks import Case, autoencoder, conv_lstm, convnet, eigenvalues
+from scipy.stats import wasserstein_distance
+
+from ablate.curvature import Curvature, probe
+
+
+@dataclass
+class Known:
+    case: Case
+    true: np.ndarray[Any, np.dtype[np.float64]]
+    found: list[Curvature]
+
+
+@pytest.fixture(scope="module", params=[autoencoder, convnet, conv_lstm], ids=lambda f: f.__name__)
+def known(request: pytest.FixtureRequest) -> Known:
+    make: Callable[[], Case] = request.param
+    case = make()
+    return Known(case, eigenvalues(case), [probe(*case, seed=seed, exact_below=0) for seed in range(5)])
+
+
+def test_both_edges_are_right_to_the_tolerance_and_within_their_bounds(known: Known) -> None:
+    for found in known.found:
+        for edge, true in ((found.top, known.true[-1]), (found.bottom, known.true[0])):
+            assert edge.converged
+            assert abs(edge.value - true) <= edge.bound
+            assert abs(edge.value - true) <= 1e-3 * abs(true)  # the tolerance asked for
+            assert edge.sign == np.sign(true)
+        assert found.products <= 60
+
+
+def test_the_index_is_bounded_from_below_and_estimated_within_its_errors(known: Known) -> None:
+    for found in known.found:
+        true = (known.true < -found.index.floor).sum()
+        assert 0 < found.index.at_least <= true
+        share = found.index.share
+        assert share is not None
+        exact = true / found.dimension
+        slack = 4 * share.standard_error + 4 / found.dimension
+        assert share.low - slack <= exact <= share.high + slack
+
+
+def test_the_density_is_near_the_true_one(known: Known) -> None:
+    """Wasserstein-1 over the mean size of an eigenvalue; the mean over five starts. See docs for larger models."""
+    scale = np.abs(known.true).mean()
+    errors = [
+        wasserstein_distance(f.density.nodes, known.true, f.density.weights) / scale for f in known.found if f.density
+    ]
+    assert len(errors) == 5
+    n = known.found[0].dimension
+    outer = np.abs(known.true).max() / scale
+    sampling = np.sqrt(2 / n) * outer  # a random start's weight on the largest eigenvalue, were it not an atom
+    assert np.mean(errors) < 0.5
+    assert np.mean(errors) < sampling + 0.3
+
+
+def test_the_trace_is_within_three_standard_errors_on_average(known: Known) -> None:
+    true = known.true.sum()
+    deviations = [(f.trace.value - true) / f.trace.standard_error for f in known.found if f.trace]
+    assert len(deviations) == 5
+    # the mean square of five standard normal numbers exceeds 4.2 once in 1000 (chi-squared, 5 degrees)
+    assert np.mean(np.square(deviations)) < 4.2
+    model, loss, batches = known.case
+    by_itself = probe(model, loss, batches, trace_products=80, exact_below=0).trace
+    assert by_itself is not None
+    assert by_itself.products == 80
+    assert abs(by_itself.value - true) <= 3.5 * by_itself.standard_error
+
+
+def test_more_pairs_at_each_end(known: Known) -> None:
+    model, loss, batches = known.case
+    found = probe(model, loss, batches, top=3, bottom=2, exact_below=0, most_steps=150)
+    for edge, true in zip(found.edges.top, known.true[::-1], strict=False):
+        assert abs(edge.value - true) <= edge.bound
+    for edge, true in zip(found.edges.bottom, known.true, strict=False):
+        assert abs(edge.value - true) <= edge.bound
+    assert (len(found.edges.top), len(found.edges.bottom)) == (3, 2)
+
+
+def test_all_eigenvalues_of_a_small_model_are_exact(known: Known) -> None:
+    model, loss, batches = known.case
+    found = probe(model, loss, batches, exact_below=10_000)
+    assert found.density is not None
+    assert np.abs(found.density.nodes - known.true).max() <= found.top.bound + 1e-12 * np.abs(known.true).max()
+    assert found.index.method == "dense"
+    assert found.index.share is not None
+    assert found.index.at_least == (known.true < -found.index.floor).sum()
+
+
+def test_a_probe_set_in_unequal_pieces_is_weighted_by_samples(known: Known) -> None:
+    model, loss, (batch,) = known.case
+    whole = known.found[0]
+
+    def cut(at: slice) -> Any:
+        return tuple(b[at] for b in batch) if isinstance(batch, tuple) else batch[at]
+
+    n = len(batch[0]) if isinstance(batch, tuple) else len(batch)
+    pieces = [cut(slice(0, 1)), cut(slice(1, n))]
+    found = probe(model, loss, pieces, exact_below=0)
+    assert found.loss == pytest.approx(whole.loss, rel=1e-12)
+    assert found.top.value == pytest.approx(whole.top.value, rel=1e-9)
+    assert found.bottom.value == pytest.approx(whole.bottom.value, rel=1e-3)
+
+
+def test_in_float32_the_bounds_are_larger_and_hold(known: Known) -> None:
+    model, loss, batches = known.case
+    found = probe(model, loss, batches, dtype=torch.float32, exact_below=0)
+    assert found.dtype == "float32"
+    assert found.edges.rounding > known.found[0].edges.rounding
+    assert abs(found.top.value - known.true[-1]) <= found.top.bound
+    assert abs(found.bottom.value - known.true[0]) <= found.bottom.bound
+
+
+def test_a_warm_start_needs_fewer_products(known: Known) -> None:
+    """A step of training later the vectors of before are nearly right."""
+    model, loss, batches = known.case
+    before = known.found[0]
+    for p in model.parameters():
+        p.grad = None
+    loss(model, batches[0]).backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 1e-3 * p.grad
+    cold = probe(model, loss, batches, probes=0, exact_below=0)
+    warm = probe(model, loss, batches, probes=0, warm=before, exact_below=0)
+    assert warm.products <= cold.products
+    assert warm.top.value == pytest.approx(cold.top.value, rel=2e-3)
+    assert warm.bottom.value == pytest.approx(cold.bottom.value, rel=2e-3)
+    with pytest.raises(ValueError, match="probes=0"):
+        probe(model, loss, batches, warm=before)
