@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import socket
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,20 +26,17 @@ import ray
 from ray import tune
 from ray.tune.schedulers import FIFOScheduler
 
-from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
+from ablate.launch.ray_reach import reach
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
+from ablate.trial.uploads import Uploading
 
 logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
-
-
-ANSWER_S = 4.0
-"""How long a cluster may take to accept a connection."""
 
 
 IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -52,7 +48,7 @@ class TrialActor(tune.Trainable):
 
     def setup(self, config: dict[str, Any], launch_id: str = "", tasks: Mapping[str, str] | None = None) -> None:
         """Keep the launch's tasks; the fork servers are reached when first needed."""
-        self._isolation = Isolation(launch_id)
+        self._isolation = Uploading(Isolation(launch_id))
         self._tasks = tasks or {}
         self._folder = Path.cwd()  # on a cluster where Ray unpacked the user's code
 
@@ -200,7 +196,7 @@ class TuneLauncher:
         if self._address:
             if self._code and IN_A_JOB not in os.environ:  # a job's own code is there already
                 options["runtime_env"] = self._code.runtime_env
-            _reach(self._address, options)
+            reach(self._address, options)
         else:
             # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
             os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
@@ -247,20 +243,6 @@ class TuneLauncher:
     def close(self) -> None:
         """Leave Ray; an embedded one ends with everything it started."""
         ray.shutdown()
-
-
-def _reach(address: str, options: Mapping[str, Any]) -> None:
-    """Connect to a cluster; Ray itself would try a dead address for two minutes and then end the process."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if host and port.isdecimal():
-            socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
-        ray.init(address=address, **options)
-    except (OSError, ValueError) as error:
-        advice = "Is it up (`ray status`)? Without --address and RAY_ADDRESS an embedded Ray is started."
-        raise UnmetPlacement(
-            Problem(f"--address {address}", f"no Ray cluster answers: {error}", "", "", advice)
-        ) from None
 
 
 def _id_of(trial: Any) -> str:

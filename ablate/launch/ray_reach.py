@@ -1,0 +1,41 @@
+"""Connects this process to a Ray cluster, or says within seconds why not."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+
+import ray
+
+from ablate.errors import Problem, UnmetPlacement
+
+ANSWER_S = 4.0
+"""How long a cluster may take to accept a connection."""
+
+
+def reach(address: str, options: Mapping[str, Any]) -> None:
+    """Connect to a cluster; Ray itself would try a dead address for two minutes and then end the process.
+
+    Args:
+        address: as ``ray.init`` takes it, such as ``HEAD:6379``.
+        options: further arguments of ``ray.init``.
+
+    Raises:
+        UnmetPlacement: no cluster answers at the address.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    try:
+        if address.startswith(("http://", "https://")):
+            raise ValueError("this is the address of a dashboard: add --detach, or give Ray's own, such as HEAD:6379")
+        if host and port.isdecimal():
+            socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        ray.init(address=address, **options)
+    except (OSError, ValueError) as error:
+        advice = "Is it up (`ray status`)? Without --address and RAY_ADDRESS an embedded Ray is started."
+        raise UnmetPlacement(
+            Problem(f"--address {address}", f"no Ray cluster answers: {error}", "", "", advice)
+        ) from None
