@@ -36,11 +36,17 @@ class DrawLog(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     Attributes:
         draws: in order.
+        left: state of torch's generator of the CPU when the step ended; None before.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.draws: list[Drawn] = []
+        self.left: Tensor | None = None
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self.left = torch.get_rng_state()
 
     def __torch_dispatch__(
         self, func: Dispatched, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -199,7 +199,8 @@ class Auditor:
             self._reference.draws = DrawLog() if self._any_drew else None  # an empty log: draws in the arm's type
             run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
             for batch, distance in run.distances(self._precision.roundoff, self._reduction):
-                self._record(batch, distance_rows([distance], self._reruns.reference_arm, every=True, check="free"))
+                found = _drawn(distance, self._reruns.drew_otherwise)
+                self._record(batch, distance_rows([found], self._reruns.reference_arm, every=True, check="free"))
 
     def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -60,11 +60,14 @@ class Reruns:
 
     Attributes:
         draws: the arm's draws from torch's global generator in the batch in hand; None if there were none.
+        drew_otherwise: whether the arm, in a batch so far, left that generator elsewhere than its own code does when
+            it is run as written: what the trainable compiles itself draws one number, and makes others of it.
         reference_arm: the arm whose settings the reference has.
     """
 
     def __init__(self, make: Callable[..., Any], session: Session) -> None:
         self.draws: DrawLog | None = None
+        self.drew_otherwise = False
         self.reference_arm = session.spec.arm
         self._make = make
         self._session = session
@@ -102,6 +105,7 @@ class Reruns:
             log, again = DrawLog(), self.own(self._dtype)
             again.step(at, ArmsOwn(again.stepper, seen), inside=log)
             self.draws = log
+            self.drew_otherwise |= log.left is not None and not torch.equal(log.left, torch.get_rng_state())
 
     def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision) -> ArmPrecision:
         """Find the coarsest arithmetic in the arm's step, and in its own code in float64.

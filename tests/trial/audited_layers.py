@@ -88,6 +88,22 @@ class Dropout(Mlp):
         return super().predict(model, batch, carry)
 
 
+class SelfCompiled(Dropout):
+    """Compiles its layers itself, if it is told to, with torch's own settings: the masks are then inductor's."""
+
+    def __init__(self, *, compiled: bool = False, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.compiled = compiled
+
+    def build(self) -> nn.Module:
+        model = super().build()
+        self.fast = torch.compile(model)
+        return model
+
+    def layers(self, model: Any, x: Tensor) -> Tensor:
+        return self.fast(x) if self.compiled else super().layers(model, x)
+
+
 class DrawnDropout(Mlp):
     """Draws its masks from a named stream, in ``batches``."""
 

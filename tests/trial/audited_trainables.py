@@ -11,7 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from audited_layers import Accumulated, Attention, BatchNorm, Conv, DrawnDropout, Dropout, Lstm, Sparse, Tied
+from audited_layers import (
+    Accumulated,
+    Attention,
+    BatchNorm,
+    Conv,
+    DrawnDropout,
+    Dropout,
+    Lstm,
+    SelfCompiled,
+    Sparse,
+    Tied,
+)
 from audited_mlp import ROWS, Mlp
 from planted_faults import plant, players_with
 from torch import Tensor, nn
@@ -21,7 +32,18 @@ from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Player
 from trainables.prednet import PredNet
 
-__all__ = ["Accumulated", "Attention", "BatchNorm", "Conv", "DrawnDropout", "Dropout", "Lstm", "Sparse", "Tied"]
+__all__ = [
+    "Accumulated",
+    "Attention",
+    "BatchNorm",
+    "Conv",
+    "DrawnDropout",
+    "Dropout",
+    "Lstm",
+    "SelfCompiled",
+    "Sparse",
+    "Tied",
+]
 
 
 class Mixed(Mlp):
