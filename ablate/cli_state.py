@@ -127,8 +127,20 @@ def _print_followed(found: Followed, as_json: bool) -> None:
     say("it printed last:", *(f"    {line}" for line in found.said))
 
 
-def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
-    """Say what this machine offers, and what would bias a study run on it."""
+def doctor(
+    address: Annotated[
+        str | None, typer.Option(envvar="RAY_ADDRESS", help="Look at a Ray cluster's nodes. [default: this machine]")
+    ] = None,
+    grid: Annotated[
+        Path | None, typer.Option("--grid", help="The study that is to run there: its arms may ask about versions.")
+    ] = None,
+    runs: Runs = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Say what this machine or each node of a cluster offers, and what would bias a study run there."""
+    if address:
+        _doctor_of_cluster(address, grid, as_json)
+        return
     from dataclasses import asdict
 
     from ablate.launch.doctor import diagnose
@@ -140,3 +152,19 @@ def doctor(runs: Runs = Path("runs"), as_json: Json = False) -> None:
     width = max(map(len, found.facts))
     say(*(f"{name:{width}}  {value}" for name, value in found.facts.items()), "")
     say(*(map(str, found.concerns) if found.concerns else ["nothing here would bias a study"]))
+
+
+def _doctor_of_cluster(address: str, grid: Path | None, as_json: bool) -> None:
+    from ablate.design.cross import trials
+    from ablate.design.grid import load_grid
+    from ablate.errors import UnmetPlacement
+    from ablate.launch.cluster_doctor import ask, doctor_table, problems, to_json
+
+    arms = {spec.arm: spec.resources for spec in trials(load_grid(grid))} if grid else None
+    nodes = ask(address)
+    found = problems(nodes, arms, address)
+    emit(to_json(nodes, found), as_json, lambda console: console.print(doctor_table(nodes)))
+    if found:
+        raise UnmetPlacement(*found)
+    if not as_json:
+        say("no version differs where it would matter")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ablate.errors import AblateError, BadInput, Problem, StoreError, nearest
 from ablate.launch.ray_code import choose
 from ablate.record.status import ArmStatus, RunStatus
+from ablate.remote.location import parent
 
 if TYPE_CHECKING:
     from ablate.launch.ray_jobs import Job, Jobs
@@ -83,7 +83,7 @@ def submit(
     if cluster and not cluster.resolve().is_relative_to(code.folder):
         found = f"is not in {code.folder}, which is what the cluster is sent"
         raise BadInput(Problem(f"--cluster {cluster}", found, advice="Copy it there."))
-    folder = path.parent if path else place.rpartition("/")[0]
+    folder = path.parent if path else parent(place)
     words = ["launch", str(grid), "--runs", str(folder), *(["--allow-mixed-code"] if mixed else [])]
     words += ["--cluster", str(cluster.resolve().relative_to(code.folder))] if cluster else []
     metadata = {"ablate": "launch", "study": study.grid.study, "store": place}
@@ -154,10 +154,10 @@ def find(jobs: Jobs, run: str) -> Job:
 
 
 def run_status_of(printed: str) -> RunStatus:
-    """Return what ``ablate status --json`` printed, found between what Ray prints around it."""
-    lines = printed.splitlines()
-    first, last = lines.index("{"), len(lines) - lines[::-1].index("}")
-    content = json.loads("\n".join(lines[first:last]))
+    """Return what ``ablate status --json`` printed."""
+    from ablate.launch.ray_jobs import printed_json
+
+    content = printed_json(printed)
     arms = tuple(ArmStatus(**_known(ArmStatus, arm)) for arm in content["arms"])
     return RunStatus(**{**_known(RunStatus, content), "arms": arms})
 

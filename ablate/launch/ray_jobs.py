@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shlex
@@ -149,11 +150,16 @@ class Jobs:
         self._client.stop_job(job_id)
         return self._wait(job_id, STOP_S + 30)
 
-    def ask(self, words: Sequence[str], timeout_s: float = 120.0) -> str:
+    def ask(self, words: Sequence[str], codes: Sequence[int] = (0,), timeout_s: float = 120.0) -> str:
         """Run a command of ablate on the head and return what it printed; the job is forgotten afterwards.
 
+        Args:
+            words: of the command line.
+            codes: exit codes that are answers.
+            timeout_s: how long it may take.
+
         Raises:
-            AblateError: it ended with another code than 0, with what it printed; or it took too long.
+            AblateError: it ended with another code, with what it printed; or it took too long.
         """
         job_id = self.submit(words, "ablate-look", {MARK: "look"})
         try:
@@ -161,7 +167,7 @@ class Jobs:
             printed = self.printed(job_id)
         finally:
             self._forget(job_id)
-        if job.state != "SUCCEEDED":
+        if job.exit_code not in codes:
             said = "\n      ".join(printed.strip().splitlines()[-8:]) or job.message
             where = f"ablate {words[0]}, run on the head by {self.url}"
             raise AblateError(Problem(where, f"ended with code {job.exit_code}:\n      {said}"))
@@ -190,6 +196,14 @@ def entrypoint(words: Sequence[str]) -> str:
         f"for python in {pythons}; do if \"$python\" -c 'import ablate' 2>/dev/null; "
         f'then exec "$python" -m ablate {shlex.join(words)}; fi; done; echo {shlex.quote(missing)} >&2; exit 4'
     )
+
+
+def printed_json(printed: str) -> dict[str, Any]:
+    """Return the JSON object that a command printed, found between other lines."""
+    lines = printed.splitlines()
+    first, last = lines.index("{"), len(lines) - lines[::-1].index("}")
+    content: dict[str, Any] = json.loads("\n".join(lines[first:last]))
+    return content
 
 
 def _job(details: JobDetails) -> Job:
