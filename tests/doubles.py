@@ -7,6 +7,7 @@ launching again mends a study without another setting or another source.
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import time
@@ -61,7 +62,6 @@ class Structured:
 
     def __init__(self, *, fault: str = "", at: int = 3, step_s: float = 0.0, data: str = "good") -> None:
         self.fault, self.at, self.step_s, self.data = fault, at, step_s, data
-        self.batch = 0
 
     def prepare(self) -> str:
         if self.data != "good":
@@ -73,15 +73,14 @@ class Structured:
 
     def batches(self, draw: Draw) -> Iterator[Batch]:
         points = draw("points")
-        while True:
-            yield Batch(index=np.array([self.batch]), tensors={"x": points.normal((8, 2))})
+        for batch in itertools.count():
+            yield Batch(index=np.array([batch]), tensors={"x": points.normal((8, 2))})
 
     def players(self, model: nn.Module) -> list[Player]:
         return [Player("all", dict(model.named_parameters()), torch.optim.SGD(model.parameters(), lr=0.1))]
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
-        factor = misbehave(self.fault if self.batch == self.at else "", self.step_s)
-        self.batch += 1
+        factor = misbehave(self.fault if batch.index[0] == self.at else "", self.step_s)
         x = batch.tensors["x"]
         return factor * F.mse_loss(model(x), x.sum(1, keepdim=True)), carry
 
