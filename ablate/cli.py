@@ -54,7 +54,7 @@ def plan(
     from ablate.launch.study import read_study
 
     study = read_study(grid)
-    made = make_plan(study.grid, available_cores())
+    made = make_plan(study.grid, available_cores(), specs=study.specs)
     expected = forecast(study, made, run, measure)
 
     def both(console: Console) -> None:

@@ -126,6 +126,19 @@ class SubGrid:
                 yield from member.conditions()
 
 
+def combinations_at_most(grid: SubGrid) -> int:
+    """Return how many combinations a tree describes before any is excluded, counting conditional factors everywhere."""
+    count = 1
+    for part in grid.parts:
+        if isinstance(part, Factor):
+            count *= max(1, len(part.levels))
+        elif isinstance(part, Zip):
+            count *= max(1, len(part.rows))
+        else:
+            count *= max(1, sum(combinations_at_most(member) for member in part.members))
+    return count
+
+
 def combinations(grid: SubGrid, arm: Collection[str], held: set[Loc]) -> list[Combination]:
     """Return the combinations that an arm is trained under, each once.
 

@@ -9,6 +9,7 @@ from typing import Literal
 from ablate.design.arms import read_arms
 from ablate.design.comparable import only_comparable, uncomparable
 from ablate.design.contrasts import default_contrasts, read_contrasts
+from ablate.design.factor_tree import SubGrid, combinations_at_most
 from ablate.design.factors import arm_names, read_cells, read_factors
 from ablate.design.grid_file import ALLOWED, ArtifactsFile, AuditFile, GridFile
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
@@ -18,6 +19,10 @@ from ablate.design.yaml_source import YamlSource, read_yaml
 from ablate.errors import BadInput, Problem
 
 __all__ = ["Arm", "Contrast", "GridSpec", "GuardPlan", "Margin", "Numerics", "Outcome", "load_grid"]
+
+
+MOST_TRIALS = 100_000
+"""A larger study is refused when it is read: planning it takes minutes, and placing it a day of the launcher alone."""
 
 
 def load_grid(path: str | Path) -> GridSpec:
@@ -48,6 +53,7 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
     """Fill in every default and check what refers to something else in the file."""
     names = arm_names(source.data.get("arms"))
     factors, problems = read_factors(file.factors, names, source)
+    problems += _too_many(factors.tree, len(names), file.blocks, source)
     cells, wrong = (None, []) if problems or source.problems else read_cells(factors, names, source)
     problems += wrong
 
@@ -96,6 +102,17 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         return spec, uncomparable(spec, places, source)
     contrasts, problems = only_comparable(spec, source)
     return spec.model_copy(update={"contrasts": contrasts}), problems
+
+
+def _too_many(factors: SubGrid, arms: int, blocks: int | Sequence[int], source: YamlSource) -> list[Problem]:
+    """Refuse what would be listed for minutes, before it is."""
+    each, count = combinations_at_most(factors), blocks if isinstance(blocks, int) else len(blocks)
+    if (trials := each * arms * count) <= MOST_TRIALS:
+        return []
+    parts = f"{each:,} combinations of levels x {arms:,} arms x {count:,} blocks"
+    where = source.where(("factors",) if each > 1 else ("blocks",))
+    advice = "split the study, or cross fewer factors: `zip` and `union` say which levels belong together"
+    return [Problem(where, f"{trials:,} trials ({parts}, exclusions apart)", f"at most {MOST_TRIALS:,}", "", advice)]
 
 
 def _blocks(written: int | Sequence[int], source: YamlSource) -> tuple[Sequence[int], list[Problem]]:

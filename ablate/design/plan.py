@@ -9,7 +9,7 @@ from ablate.design.attainable import LEVEL, blocks_needed, holm, smallest_p
 from ablate.design.comparable import compared_cells
 from ablate.design.cross import trials
 from ablate.design.spec import Arm, Contrast, GridSpec
-from ablate.design.trial_spec import Frozen, Scalar
+from ablate.design.trial_spec import Frozen, Scalar, TrialSpec
 from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import BadInput, Problem
 
@@ -95,19 +95,22 @@ class Plan(Frozen):
     warnings: tuple[str, ...]
 
 
-def plan(grid: GridSpec, cores: int, where: Callable[[Loc], str] = dotted) -> Plan:
+def plan(
+    grid: GridSpec, cores: int, where: Callable[[Loc], str] = dotted, specs: Sequence[TrialSpec] | None = None
+) -> Plan:
     """Plan a study.
 
     Args:
         grid: the study.
         cores: the most cores that one trial could use here.
         where: turns a key path into a place; pass ``YamlSource.where`` to name lines.
+        specs: the study's trials, if they have been listed already.
 
     Raises:
         BadInput: an arm asks for more threads than there are cores.
     """
-    _refuse_oversubscription(grid, cores, where)
-    planned = trials(grid)
+    refuse_oversubscription(grid, cores, where)
+    planned = trials(grid) if specs is None else specs
     count = Counter(spec.arm for spec in planned)
     contrasts = _contrasts(grid)
     return Plan(
@@ -179,7 +182,12 @@ def _warnings(contrasts: Sequence[ContrastPlan]) -> list[str]:
     ]
 
 
-def _refuse_oversubscription(grid: GridSpec, cores: int, where: Callable[[Loc], str]) -> None:
+def refuse_oversubscription(grid: GridSpec, cores: int, where: Callable[[Loc], str]) -> None:
+    """Refuse arms that ask for more threads than there are cores.
+
+    Raises:
+        BadInput: one problem an arm.
+    """
     problems = [
         Problem(
             where(("arms", name, "threads")),

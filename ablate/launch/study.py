@@ -17,7 +17,7 @@ from ablate.cluster.node_types import NodeType
 from ablate.design.cross import trials
 from ablate.design.factors import written_levels
 from ablate.design.grid import GridSpec, Outcome, load_grid
-from ablate.design.plan import plan
+from ablate.design.plan import refuse_oversubscription
 from ablate.design.reference_arm import reference_arm
 from ablate.design.resolve import check_settings, find_trainable
 from ablate.design.shadow import check_not_shadowed
@@ -125,7 +125,7 @@ def read_study(path: Path, cores: int | None = None) -> Study:
     source = find_trainable(grid.trainable, search)
     if problems := check_settings(source, grid, where, written_levels(written)):
         raise BadInput(*problems)
-    plan(grid, cores or placement.available_cores(), where)
+    refuse_oversubscription(grid, cores or placement.available_cores(), where)
     return Study(path, grid, trials(grid), tuple(dict.fromkeys(str(folder) for folder in search)), where)
 
 
