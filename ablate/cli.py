@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ablate import cli_audit, cli_exchange, cli_guard, cli_state
-from ablate.cli_arguments import Cluster, Grid, Json, Run, Runs
+from ablate.cli_arguments import Cluster, Grid, Json, Run, Runs, RunsOrUri
 from ablate.exit_codes import exit_code
 from ablate.terminal import emit, make_console, say
 
@@ -88,7 +88,7 @@ def launch(
         bool, typer.Option("--detach", help="Submit to the cluster at --address (http://HEAD:8265) and return.")
     ] = False,
     cluster: Cluster = None,
-    runs: Runs = Path("runs"),
+    runs: RunsOrUri = "runs",
     allow_mixed_code: Annotated[
         bool, typer.Option("--allow-mixed-code", help="Continue a study although its code or torch changed.")
     ] = False,
@@ -100,25 +100,28 @@ def launch(
     from ablate.launch.node_types import most_cores, node_types
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
+    from ablate.remote.location import within
 
     types = node_types(cluster, address)
     study = read_study(grid, most_cores(types))
-    root = runs / study.grid.study
+    root = within(runs, study.grid.study)
     if detach:
         from ablate.launch.detach import submit
 
         refused = {"--local": local, "--offer": bool(offer)}
         say(*submit(study, root, address, allow_mixed_code, cluster, refused))
         return
-    launcher = new_launcher(local, address, offer or (), study, root)
+    folder = root if isinstance(root, Path) else None
+    launcher = new_launcher(local, address, offer or (), study, folder)
     launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code, types)
-    _print_gap(str(root), as_json)
+    _print_gap(str(launched.root), as_json)
     name = shlex.quote(str(root))
     typer.echo(
         f"stored in {root}; to print this again: ablate gap {name}; with all evidence: ablate verdict {name}", err=True
     )
     if launched.failed:
-        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, runs)))
+        here = folder.parent if folder else Path("runs")  # a trial alone is run on this machine
+        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, here)))
 
 
 @app.command()

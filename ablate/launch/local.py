@@ -16,13 +16,14 @@ from ablate.launch.room import Room
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
+from ablate.trial.uploads import Uploading
 
 
 class LocalLauncher:
     """Runs trials side by side as far as this machine's cores, GPUs and offered tags reach, in the order given."""
 
     def __init__(self, launch_id: str, offered: Mapping[str, float] | None = None) -> None:
-        self._isolation = Isolation(launch_id)
+        self._isolation = Uploading(Isolation(launch_id))
         self._machine = this_machine(offered)
 
     def nodes(self) -> list[Node]:

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -37,6 +38,7 @@ from ablate.launch.ray_code import choose
 from ablate.launch.ray_launcher import RayLauncher
 from ablate.record.journal import rows_written
 from ablate.record.paths import StorePaths
+from ablate.record.remote_store import open_store
 from ablate.record.store import Store
 from ablate.trial.prepare import Prepared, model_key
 from ablate.trial.task import ReferenceArm, TrialEnd, TrialTask
@@ -132,7 +134,7 @@ def read_study(path: Path, cores: int | None = None) -> Study:
 def launch(
     study: Study,
     launcher: Launcher,
-    root: Path,
+    root: Path | str,
     console: Console,
     allow_mixed_code: bool = False,
     node_types: Sequence[NodeType] = (),
@@ -142,7 +144,7 @@ def launch(
     Args:
         study: the study.
         launcher: places its trials.
-        root: the store.
+        root: the store: its folder, or its URI.
         console: for how far it is.
         allow_mixed_code: continue a study that other code began.
         node_types: what the launcher's cluster can add; if none are given, it is asked.
@@ -150,17 +152,19 @@ def launch(
     Raises:
         BadInput: bad trainable or data, or a store of another study.
         UnmetPlacement: an arm that no machine can run.
-        StoreError: a store that is locked, full or read-only.
+        StoreError: a store that is locked, full or read-only, or refuses.
         Terminated, KeyboardInterrupt: interrupted; what was acknowledged is in the store.
     """
     display = Display(console)
     try:
         _check_placement(study, launcher, node_types)
-        with sigterm_raises(), Store.open(root, study.grid, study.path.read_bytes()) as store:
+        launch_id, told = uuid.uuid4().hex, display.note
+        with sigterm_raises(), open_store(root, study.grid, study.path.read_bytes(), launch_id, told) as store:
+            here = Path(root) if store.remote is None else store.paths.root
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
             if not pending:
-                return Launched(root, (), 0, len(done))
+                return Launched(here, (), 0, len(done))
             display.stage(f"checking data, making initial weights for {len(pending)} trials, starting the launcher")
             preparation = Preparation(pending, store.paths.initial, study.search)
             try:
@@ -170,6 +174,7 @@ def launch(
                 preparation.cancel()
             _same_code(store, prepared, allow_mixed_code)
             tasks = [make_task(study, store, spec, prepared) for spec in pending]
+            store.publish()
             ended = _Ended(store, study.grid.outcome, tasks, len(study.specs), display)
             try:
                 launcher.run(tasks, ended)
@@ -179,7 +184,7 @@ def launch(
                 launcher.close()  # its trials end with it, so that what they acknowledged can be set aside
                 ended.interrupt()
                 raise
-            return Launched(root, tuple(ended.failed), len(tasks), len(done))
+            return Launched(here, tuple(ended.failed), len(tasks), len(done))
     finally:
         display.close()
         launcher.close()
@@ -216,6 +221,7 @@ class _Ended:
         spec = task.spec
         if end.kind == "store":
             raise StoreError(Problem(str(self._store.paths.root), end.error))
+        self._store.collect(spec.trial_id, task.attempt)
         if end.status == "done" and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
             check_recorded(outcome, self._store.paths, spec.trial_id, task.attempt)
@@ -244,6 +250,8 @@ class _Ended:
     def interrupt(self) -> None:
         """Record that what still ran was interrupted; its rows are kept as an attempt."""
         for task in self._open.values():
+            with suppress(StoreError):  # what was uploaded is taken in by the next launch
+                self._store.collect(task.spec.trial_id, task.attempt, wait=False)
             if self._store.paths.trial_json(task.spec.trial_id, task.attempt).exists():
                 self._store.absorb(task.spec.trial_id, task.attempt)
             elif self._store.paths.rows(task.spec.trial_id, task.attempt).exists():
@@ -272,6 +280,7 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
     return TrialTask(
         spec=spec,
         root=str(store.paths.root.resolve()),
+        remote=store.remote,
         attempt=store.next_attempt(spec.trial_id),
         cwd=str(Path.cwd()),
         search=study.search,

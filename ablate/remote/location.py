@@ -52,6 +52,11 @@ def child(uri: str, name: str) -> str:
     return f"{base.rstrip('/')}/{name}{mark}{options}"
 
 
+def within(runs: str, study: str) -> Path | str:
+    """Return where a study's store is: a folder, or a URI if ``runs`` is one."""
+    return child(runs, study) if is_uri(runs) else Path(runs) / study
+
+
 def name_of(uri: str) -> str:
     """Return the last name of a URI's path: a store's study."""
     return uri.partition("?")[0].rstrip("/").rpartition("/")[2]
