@@ -121,7 +121,7 @@ def launch(
     )
     if launched.failed:
         here = folder.parent if folder else Path("runs")  # a trial alone is run on this machine
-        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, here)))
+        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, here), launched.not_run))
 
 
 @app.command()

@@ -24,7 +24,7 @@ def alone(grid: Path, runs: Path) -> str:
     return shlex.join(["ablate", "trial", str(grid), *(["--runs", str(runs)] if runs != Path("runs") else [])])
 
 
-def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str) -> list[Problem]:
+def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str, not_run: int = 0) -> list[Problem]:
     """Describe the failed trials of a launch.
 
     Args:
@@ -32,13 +32,18 @@ def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str) -> lis
         ran: how many trials the launch ran.
         root: the store.
         alone: the command that runs one trial alone, without its id.
+        not_run: how many the launch left alone after all that it ran had failed alike.
     """
     alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
     for end in failed:
         alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
     listed = [_problem(ends, alone) for ends in list(alike.values())[:SHOWN]]
     rest = f", in {len(alike)} ways" if len(alike) > SHOWN else ""
-    return [*listed, Problem(root, f"{len(failed)} of {ran} trials failed{rest}", advice="Launch again to retry.")]
+    found, advice = f"{len(failed)} of {ran} trials failed{rest}", "Launch again to retry."
+    if not_run:
+        found += f"; {not_run} more were not run, since every arm and every level failed in the same place"
+        advice = "Mend it and launch again: nothing is lost, and the study goes on."
+    return [*listed, Problem(root, found, advice=advice)]
 
 
 def _problem(ends: Sequence[TrialEnd], alone: str) -> Problem:

@@ -28,6 +28,7 @@ from ablate.errors import BadInput, Problem, StoreError
 from ablate.launch import placement
 from ablate.launch.after import After, Then, tried_again
 from ablate.launch.code_state import CodeState, code_state
+from ablate.launch.hopeless import Hopeless
 from ablate.launch.inputs import Inputs, trial_key
 from ablate.launch.interruption import sigterm_raises
 from ablate.launch.local import LocalLauncher
@@ -101,12 +102,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Launched:
-    """How a launch ended: the store, and the attempts of this launch that failed."""
+    """How a launch ended: the store, this launch's attempts that failed, and trials given up after all failed alike."""
 
     root: Path
     failed: tuple[TrialEnd, ...]
     ran: int
     kept: int
+    not_run: int = 0
 
 
 def read_study(path: Path, cores: int | None = None) -> Study:
@@ -184,7 +186,10 @@ def launch(
                 launcher.close()  # its trials end with it, so that what they acknowledged can be set aside
                 ended.interrupt()
                 raise
-            return Launched(here, tuple(ended.failed), len(tasks), len(done))
+            if ended.given_up:
+                launcher.close()
+                ended.interrupt()
+            return Launched(here, tuple(ended.failed), len(tasks) - ended.given_up, len(done), ended.given_up)
     finally:
         display.close()
         launcher.close()
@@ -211,6 +216,8 @@ class _Ended:
         self._outcome: Outcome | None = outcome
         self._open = {task.spec.trial_id: task for task in tasks}
         self._done = trials_in_all - len(tasks)
+        self._hopeless = Hopeless([task.spec for task in tasks], self._done)
+        self.given_up = 0
         self._trials = trials_in_all
         self._length = tasks[0].spec.batches
         self._mutex = threading.Lock()  # the display asks from a thread of its own
@@ -225,6 +232,7 @@ class _Ended:
         if end.status == "done" and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
             check_recorded(outcome, self._store.paths, spec.trial_id, task.attempt)
+        reached = rows_written(self._store.paths.rows(spec.trial_id, task.attempt))
         status = self._store.absorb(spec.trial_id, task.attempt)
         if status is None:
             status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
@@ -236,7 +244,18 @@ class _Ended:
                 self.failed.append(end)
             else:
                 self._done += 1
-        return Then.GO_ON
+        if status != "failed":
+            self._hopeless.done()
+            return Then.GO_ON
+        self._hopeless.failed(spec, end, reached)
+        if not self._open or not self._hopeless.gives_up(self._reached()):
+            return Then.GO_ON
+        self.given_up = len(self._open)
+        return Then.STOP
+
+    def _reached(self) -> list[int | None]:
+        paths = self._store.paths
+        return [rows_written(paths.rows(task.spec.trial_id, task.attempt)) for task in self._open.values()]
 
     def _again(self, task: TrialTask, end: TrialEnd) -> TrialTask:
         trial_id = task.spec.trial_id
