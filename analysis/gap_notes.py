@@ -37,6 +37,7 @@ def notes(
         *_planned(own),
         *_controls(contrasts),
         *_mixed_code(recorded),
+        *_moved(recorded),
     ]
     tested = [contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None]
     if tested and min(tested) < FEW:
@@ -133,6 +134,24 @@ def _controls(contrasts: Sequence[ContrastReport]) -> list[str]:
 def _mixed_code(recorded: pa.Table) -> list[str]:
     codes = {code for code in recorded["source_hash"].to_pylist() if code}
     return [f"Trials ran {number(len(codes))} different versions of the trainable's source."] if len(codes) > 1 else []
+
+
+def _moved(recorded: pa.Table) -> list[str]:
+    """Say of each arm which trials were computed by several machines, so that what its machine is, is mixed."""
+    if "moved_from" not in recorded.column_names:  # a store of an earlier version
+        return []
+    rows = recorded.select(["arm", "block", "host", "resumed_at", "moved_from"]).to_pylist()
+    said = []
+    for arm in dict.fromkeys(row["arm"] for row in rows if row["moved_from"]):
+        own = [row for row in rows if row["arm"] == arm]
+        moved = [row for row in own if row["moved_from"]]
+        first = moved[0]
+        said.append(
+            f"{number(len(moved))} of arm {arm}'s {plural(len(own), 'trial')} {'was' if len(moved) == 1 else 'were'} "
+            f"continued on another machine (block {first['block']}: {first['moved_from']}, from batch "
+            f"{first['resumed_at']} {first['host']}): their arithmetic is of several machines, and so may a gap be."
+        )
+    return said
 
 
 def _population(recorded: pa.Table) -> str:

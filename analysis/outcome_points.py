@@ -77,7 +77,7 @@ def outcome_groups(
 
 
 def machine_words(row: Mapping[str, Any]) -> str:
-    """Return a trial's machine in words: ``host, processor``, and its accelerator, if it used one.
+    """Return a trial's machine in words: ``host, processor``, and its accelerator, if it used one; all if it moved.
 
     Args:
         row: a row of ``trials``.
@@ -86,7 +86,8 @@ def machine_words(row: Mapping[str, Any]) -> str:
     parts = [str(row[name]) for name in ("host", "cpu_model") if row.get(name)]
     if device and not device.startswith("cpu"):
         parts.append(_device(device))
-    return ", ".join(parts)
+    earlier = f"{row['moved_from']}; then " if row.get("moved_from") else ""
+    return earlier + ", ".join(parts)
 
 
 def _device(text: str) -> str:

@@ -25,6 +25,7 @@ from analysis.gap import gap
 from analysis.gap_rows import arm_rows
 from analysis.gap_table import print_gap
 from analysis.legend import legend
+from analysis.outcome_points import machine_words
 
 WATCHED = (0, 1, 2, 50)
 ARMS = {"plain": arm(), "changed": arm(way=2), "plain-again": arm(2, "plain"), "nudged": arm(6, "plain", "one-ulp")}
@@ -609,3 +610,25 @@ def test_permuted_rows_that_change_nothing(analyse):
     found = analyse(grid(arms), teller(shuffled=lambda t, x: x))
     sentence = by_label(found)["shuffled against plain"].verdict.sentence
     assert "bitwise equal, so the order of a batch's rows made no difference" in sentence
+
+
+def test_a_trial_that_moved_to_another_machine_is_named(analyse):
+    moved = {"host": "west", "resumed_at": 40, "moved_from": "east (Xeon) to batch 39"}
+
+    def tell(trial):
+        hashes = moved if (trial.arm, trial.block) == ("changed", 1) else {}
+        return Told(block_losses(trial.block), audits=clean_audits(), hashes=hashes)
+
+    spec = grid(ARMS)
+    note = next(note for note in analyse(spec, tell).notes if "another machine" in note)
+    trials_of_arm = len(spec.arms["changed"].blocks)
+    assert note == (
+        f"1 of arm changed's {trials_of_arm} trials was continued on another machine (block 1: east (Xeon) to batch "
+        "39, from batch 40 west): their arithmetic is of several machines, and so may a gap be."
+    )
+    assert machine_words({"host": "west", "cpu_model": "Epyc", **moved}) == "east (Xeon) to batch 39; then west, Epyc"
+
+
+def test_nothing_is_said_of_trials_that_stayed(analyse):
+    tell = teller()
+    assert not any("another machine" in note for note in analyse(grid(ARMS), tell).notes)

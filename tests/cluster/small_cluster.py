@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 RAY = Path(sys.executable).with_name("ray")
-START_S = 60.0
+START_S = 150.0
 STORE_BYTES = 80 * 2**20
 ELSEWHERE = """
     import os, socket, time

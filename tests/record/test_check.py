@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,18 @@ def test_c6_equal_attempts_even_in_nan_and_signed_zero(root):
     assert check(Run(root)) == []
 
 
+def test_c6_attempts_on_two_machines_may_differ(root):
+    with Store.open(root, make_grid(), GIVEN) as store:
+        with Recorder(store.paths, FAST, 1) as recorder:
+            recorder.record(0, 0.5, 0.1, {})
+        store.fail(FAST, 1, "infrastructure", "its node was lost")
+        record(store, FAST, loss=0.25, host="another")
+    finding = only(check(Run(root)), "C6", "note")
+    here = socket.gethostname()
+    assert finding.advice == f"it ran on {here}, the one that counts on another: their arithmetic differs"
+    assert Run(root).attempts(["host"]).to_pylist() == [{"host": here}]
+
+
 def test_c7_leftovers(root):
     pair(root)
     with Store.open(root, make_grid(), GIVEN) as store:
@@ -239,3 +252,12 @@ def test_c9_mixed_code(root, column, where):
 
 def test_c9_arms_may_run_other_torches(root):
     assert pair(root, torch="3") == []
+
+
+def test_c12_a_trial_that_moved_to_another_machine(root):
+    with Store.open(root, make_grid(), GIVEN) as store:
+        record(store, FAST, host="west", resumed_at=2, moved_from="east (Xeon) to batch 1")
+    finding = only(check(Run(root)), "C12", "note")
+    assert finding.where == f"trial {FAST.trial_id} (arm fast, block 0)"
+    assert finding.found == "continued on west after east (Xeon) to batch 1"
+    assert "a gap in its pairs may be the machines'" in finding.advice
