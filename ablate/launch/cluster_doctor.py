@@ -19,9 +19,10 @@ PACKAGES = ("ablate", "torch", "numpy", "ray", "python")
 """What has to be the same wherever a trial may run. A build's suffix (2.13.0+cpu, 2.13.0+cu128) is not compared."""
 
 PROBE = """
-import importlib, json, platform
-said, versions, wrong = {}, {"python": platform.python_version()}, []
-for name in ("ablate", "torch", "numpy", "ray"):
+import importlib, json, platform, socket, sys
+said, wrong = {"host": socket.gethostname()}, []
+versions = {"python": platform.python_version(), "ray": sys.argv[1]}
+for name in ("ablate", "torch", "numpy"):
     try:
         versions[name] = str(importlib.import_module(name).__version__)
     except Exception as error:
@@ -37,7 +38,10 @@ if "ablate" in versions:
     said |= {"cpu": cpu_model(), "driver": driver_version()}
 print(json.dumps({**said, "versions": versions, "wrong": wrong}))
 """
-"""Run by each node's own interpreter, in a process of its own: Ray reuses its workers, and torch would stay in one."""
+"""Run by each node's own interpreter in a process of its own, since Ray reuses its workers and torch would stay in one.
+
+Its argument is Ray's version.
+"""
 
 
 @dataclass(frozen=True)
@@ -82,10 +86,10 @@ def ask(address: str) -> list[NodeFacts]:
 
 
 def facts_of(host: str, resources: Mapping[str, float], printed: str, error: str) -> NodeFacts:
-    """Return what a node's probe printed; ``error`` says why there is nothing."""
+    """Return what a node's probe printed, its own name for itself included; ``error`` says why there is nothing."""
     try:
         said = json.loads(printed.splitlines()[-1])
-        return NodeFacts(host, resources, **{**said, "wrong": tuple(said["wrong"])})
+        return NodeFacts(**{"host": host, "resources": resources, **said, "wrong": tuple(said["wrong"])})
     except (ValueError, IndexError, KeyError, TypeError):
         return NodeFacts(host, resources, wrong=(error or f"its probe printed {printed[-200:]!r}",))
 
@@ -189,11 +193,12 @@ def _between(
     silent = [arm for arm in arms if not any(name.startswith(f"{package}_") for name in arms[arm])]
     if len(by_version) < 2 or not silent:
         return []
-    listed = "; ".join(f"{version} for {', '.join(names)}" for version, names in sorted(by_version.items()))
+    by_version = dict(sorted(by_version.items()))
+    listed = "; ".join(f"{version} for {', '.join(names)}" for version, names in by_version.items())
     found = f"arms would run under different {package}: {listed}; the study's answer would be about that too"
     advice = (
         f"Install one version. If it is what the study asks about, each arm asks for a tag that says so "
-        f"({_tag(package, by_version)}: 1); {', '.join(silent)} asks for none."
+        f"({_tag(package, by_version)}: 1), which these do not: {', '.join(silent)}."
     )
     return [Problem(where, found, advice=advice)]
 

@@ -37,10 +37,12 @@ def _asker(probe: str, dropped: Sequence[str]) -> Callable[[], tuple[str, str]]:
         import subprocess
         import sys
 
+        import ray
+
         numeric = (*dropped, "CUDA_VISIBLE_DEVICES")  # Ray hides all GPUs from a task that asks for none
         environment = {key: value for key, value in os.environ.items() if not key.startswith(numeric)}
         done = subprocess.run(
-            [sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-c", probe, ray.__version__], env=environment, capture_output=True, text=True, check=False
         )
         return done.stdout, (done.stderr.strip().splitlines() or [f"its probe ended with code {done.returncode}"])[-1]
 

@@ -1,0 +1,46 @@
+"""Nodes that write elsewhere than the launch reads are refused before the first trial."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from ablate.errors import StoreError
+from ablate.launch.ray_nodes import Answer
+from ablate.launch.ray_nonce import judge, runs_trials
+
+
+def test_a_node_whose_file_is_here_is_well(tmp_path):
+    (tmp_path / "nonce-1").write_text("secret")
+    judge(tmp_path, [Answer("a", {"CPU": 1}, ("nonce-1", "secret", ""))], patience_s=0)
+
+
+def test_a_node_with_a_disk_of_its_own_is_named_and_what_to_do(tmp_path):
+    (tmp_path / "nonce-1").write_text("secret")
+    answers = [
+        Answer("a", {"CPU": 1}, ("nonce-1", "secret", "")),
+        Answer("b", {"CPU": 1}, ("nonce-2", "other", "")),
+        Answer("c", {"CPU": 1}, ("nonce-3", "third", "No such file or directory: /runs/s")),
+        Answer("d", {"CPU": 1}, error="no answer in 60 s"),
+    ]
+    with pytest.raises(StoreError) as refused:
+        judge(tmp_path, answers, patience_s=0)
+    words = str(refused.value)
+    assert "node a" not in words
+    assert "node b does not write into this store: there the same path is another folder" in words
+    assert "node c does not write into this store: No such file or directory: /runs/s" in words
+    assert "node d does not write into this store: no answer in 60 s" in words
+    assert re.search(r"--runs a folder that all of them mount at the same path, or a URI", words)
+    assert refused.value.exit_code == 6
+
+
+def test_a_file_of_the_same_name_with_another_text_is_not_the_nodes(tmp_path):
+    (tmp_path / "nonce-1").write_text("an old one")
+    with pytest.raises(StoreError, match="another folder"):
+        judge(tmp_path, [Answer("a", {"CPU": 1}, ("nonce-1", "secret", ""))], patience_s=0)
+
+
+def test_a_head_that_runs_no_trials_is_not_asked():
+    assert not runs_trials(Answer("head", {"CPU": 0.0}))
+    assert runs_trials(Answer("gpu", {"GPU": 1.0}))
