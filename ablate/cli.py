@@ -43,25 +43,44 @@ def plan(
         str | None, typer.Option("--from", metavar="RUN", help="Take time and spread from this past run.")
     ] = None,
     measure: Annotated[bool, typer.Option("--measure", help="Time one short trial; it is not recorded.")] = False,
+    cluster: Annotated[
+        Path | None,
+        typer.Option(
+            "--cluster", metavar="FILE", help="Show which nodes a launch on this cluster would take, and when."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what a launch would run: trials, arms, resources, what the tests can reach, time and power. Runs nothing."""
+    from dataclasses import asdict
+
     from ablate.design.forecast_table import render_forecast
     from ablate.design.plan import plan as make_plan
     from ablate.design.plan_table import render
     from ablate.forecasting import forecast
+    from ablate.launch.cluster_plan import check_served, cluster_plan, read_all_types
+    from ablate.launch.cluster_table import render_cluster
+    from ablate.launch.node_types import most_cores
     from ablate.launch.placement import available_cores
     from ablate.launch.study import read_study
 
-    study = read_study(grid)
-    made = make_plan(study.grid, available_cores(), specs=study.specs)
-    expected = forecast(study, made, run, measure)
+    types = read_all_types(cluster) if cluster else ()
+    cores = most_cores(types) or available_cores()
+    study = read_study(grid, cores)
+    if cluster:
+        check_served(study, types)
+    made = make_plan(study.grid, cores, specs=study.specs)
+    expected, paces = forecast(study, made, run, measure)
+    there = cluster_plan(study, cluster, types, paces) if cluster else None
 
     def both(console: Console) -> None:
         render(made, console)
         render_forecast(expected, console)
+        if there:
+            render_cluster(there, console)
 
     content = {**made.model_dump(mode="json"), "forecast": expected.model_dump(mode="json")}
+    content |= {"cluster": asdict(there)} if there else {}
     emit(content, as_json, both)
 
 

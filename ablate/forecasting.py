@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ablate.launch.study import Study
 
 
-def forecast(study: Study, made: Plan, run: str | None, measured: bool) -> Forecast:
-    """Forecast a study.
+def forecast(study: Study, made: Plan, run: str | None, measured: bool) -> tuple[Forecast, Paces | None]:
+    """Forecast a study; return also how fast its trials run, if that is known.
 
     Args:
         study: the study.
@@ -30,7 +30,7 @@ def forecast(study: Study, made: Plan, run: str | None, measured: bool) -> Forec
     from ablate.launch.placement import this_machine
 
     if run is None and not measured:
-        return Forecast(notes=(UNKNOWN,))
+        return Forecast(notes=(UNKNOWN,)), None
     paces: Paces | None = None
     power: tuple[ContrastPower, ...] = ()
     notes: tuple[str, ...]
@@ -51,4 +51,5 @@ def forecast(study: Study, made: Plan, run: str | None, measured: bool) -> Forec
         typer.echo(f"timing {spec.batches} batches of arm {spec.arm}", err=True)
         paces = Paces(f"{spec.batches} batches of arm {spec.arm} timed here", [measure(study, spec)])
     assert paces is not None, "a run or a measurement was asked for"
-    return Forecast(time=forecast_time(study.specs, paces, this_machine().resources), power=power, notes=notes)
+    time = forecast_time(study.specs, paces, this_machine().resources)
+    return Forecast(time=time, power=power, notes=notes), paces

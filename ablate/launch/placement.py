@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate.cluster.node_types import NodeType
 from ablate.design.yaml_source import Loc, dotted
@@ -79,7 +79,7 @@ def check(
 
     Raises:
         UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, the nearest name, and what
-            would fit on the machine that comes closest.
+            would fit on the machine that comes closest. What is offered stands in the first problem only.
     """
     offers = [Offer(node.name, node.resources) for node in nodes]
     offers += [Offer(f"node type {one.name} (up to {one.max_workers})", one.resources, one) for one in node_types]
@@ -91,7 +91,7 @@ def check(
         for problem in reasons(arm, request, offers, where, advice)
     ]
     if problems:
-        raise UnmetPlacement(*problems)
+        raise UnmetPlacement(problems[0], *(replace(problem, allowed="") for problem in problems[1:]))
 
 
 def _fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:
