@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
+from ablate.launch.ray_token import has_token
+
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.update({"RAY_AUTH_MODE": "token"} if has_token(os.environ) else {})  # Ray reads it when it is imported
 
 import ray  # noqa: F401  (before the job client, which expects it)
 from ray.job_submission import JobDetails, JobSubmissionClient

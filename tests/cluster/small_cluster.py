@@ -15,7 +15,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +90,7 @@ class Cluster:
         host: str = "",
         ahead_s: float = 0.0,
         wait: bool = True,
+        under: Sequence[str] = (),
     ) -> Node:
         """Start a node.
 
@@ -99,9 +100,12 @@ class Cluster:
             host: the name its Python processes take their machine to have; empty for the real one.
             ahead_s: by how much their clocks are ahead.
             wait: whether to wait until the cluster knows it; else ``wait_for`` does.
+            under: words of a command that starts it, such as ``unshare --mount``.
         """
         name = host or f"node-{len(self.nodes)}"
-        node = self._start(name, resources, {**(env or {}), **self._pretend(host, ahead_s)}, "--address", self.address)
+        node = self._start(
+            name, resources, {**(env or {}), **self._pretend(host, ahead_s)}, "--address", self.address, under=under
+        )
         if wait:
             self.wait_for(node)
         return node
@@ -139,12 +143,14 @@ class Cluster:
         path = os.pathsep.join(filter(None, [str(self._folder / "pretend"), os.environ.get("PYTHONPATH", "")]))
         return {"PYTHONPATH": path, "PRETEND_HOST": host, "PRETEND_AHEAD_S": str(ahead_s)}
 
-    def _start(self, name: str, resources: Mapping[str, float], env: Mapping[str, str], *words: str) -> Node:
+    def _start(
+        self, name: str, resources: Mapping[str, float], env: Mapping[str, str], *words: str, under: Sequence[str] = ()
+    ) -> Node:
         folder = self._folder / f"n{len(list(self._folder.iterdir()))}"
         folder.mkdir()
         tags = {key: value for key, value in resources.items() if key not in ("CPU", "GPU")}
         command = [
-            *(str(RAY), "start", "--block", "--disable-usage-stats", *words),
+            *(*under, str(RAY), "start", "--block", "--disable-usage-stats", *words),
             *("--node-ip-address", "127.0.0.1", "--temp-dir", str(folder / "r"), "--include-log-monitor", "false"),
             *("--num-cpus", f"{resources.get('CPU', 0):g}", "--num-gpus", f"{resources.get('GPU', 0):g}"),
             *("--object-store-memory", str(STORE_BYTES), "--dashboard-agent-listen-port", str(_free_port())),
