@@ -34,11 +34,14 @@ def audit(
     from ablate.launch.audit_kept import KeptFiles, check_same_study, in_the_study
     from ablate.launch.failures import alone, problems
     from ablate.launch.study import read_study
+    from ablate.record.output_path import check_file
     from ablate.record.reader import Run as OpenRun
     from analysis.audit_report import FAULTS, Comparison, audit_report
     from analysis.audit_text import print_audit
 
     study = read_study(grid)
+    if save:
+        check_file(save, "--save")
     root = runs / f"{study.grid.study}.audit"
     with TemporaryDirectory(prefix="ablate-audit-") as name:
         folder = Path(name)

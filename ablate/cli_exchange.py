@@ -20,12 +20,15 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML page about a run: the verdict and its evidence, figures, methods, provenance."""
+    from ablate.record.output_path import check_file
     from ablate.record.reader import Run as OpenRun
     from analysis.report import write_report
     from analysis.report_progress import progress
 
     opened = OpenRun(run)
     page = output or opened.paths.report
+    if output:
+        check_file(output, "--output")
     with progress(make_console(stderr=True)) as told:
         write_report(opened, page, told)
     say(f"wrote {page}")

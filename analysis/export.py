@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ablate.errors import BadInput, Problem, nearest
 from ablate.record.reader import Run
-from analysis.export_csv import export_csv
+from analysis.export_csv import check_fresh, export_csv
 from analysis.export_wandb import export_wandb
 
 FORMATS = {"csv": export_csv, "wandb": export_wandb}
@@ -29,4 +29,5 @@ def export(run: Run, to: str, folder: Path) -> dict[str, int]:
     """
     if to not in FORMATS:
         raise BadInput(Problem("--to", f'found "{to}"', ", ".join(FORMATS), nearest(to, FORMATS)))
+    check_fresh(folder)
     return FORMATS[to](run, folder)

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.record.disk import store_io
+from ablate.record.output_path import check_parent
 from ablate.record.reader import Run
 from ablate.record.schema import SCHEMA_VERSION
 from analysis.bits import first_difference
@@ -105,6 +106,17 @@ def compare(written: pa.Table, read: pa.Table, where: str) -> None:
         raise StoreError(Problem(where, f"does not read back as it was written: {found}", advice=advice))
 
 
+def check_fresh(folder: Path) -> None:
+    """Check that a folder can be made.
+
+    Raises:
+        BadInput: it is there already, or its parent is not, or cannot be written.
+    """
+    if folder.exists():
+        raise BadInput(Problem(str(folder), "is there already", advice="Choose another --output, or delete it."))
+    check_parent(folder, "--output")
+
+
 @contextmanager
 def fresh_folder(folder: Path) -> Iterator[Path]:
     """Give a folder to write into, which becomes ``folder`` when the block ends well and vanishes when not.
@@ -113,11 +125,7 @@ def fresh_folder(folder: Path) -> Iterator[Path]:
         BadInput: ``folder`` is there already, or its parent is not.
         StoreError: the disk is full, read-only or fails.
     """
-    if folder.exists():
-        raise BadInput(Problem(str(folder), "is there already", advice="Choose another --output, or delete it."))
-    parent = folder.absolute().parent
-    if not parent.is_dir():
-        raise BadInput(Problem(str(parent), "is no folder", advice="Make it, or choose another --output."))
+    check_fresh(folder)
     aside = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     try:
         with store_io(folder):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ablate.record.disk import store_io, write_aside
+from ablate.record.output_path import check_file
 from ablate.record.reader import Run
 from analysis.figures.arm_pictures import draw_arm_pictures
 from analysis.showing import showing
@@ -23,9 +24,11 @@ def write_show(run: Run, batch: int | None = None, block: int | None = None, out
         The picture's path.
 
     Raises:
-        BadInput: no pictures, or none of that batch or block.
+        BadInput: no pictures, or none of that batch or block, or no place to write to.
         StoreError: a file cannot be read or written.
     """
+    if output is not None:
+        check_file(output, "--output")
     found = showing(run, batch, block)
     path = output or run.paths.picture(found.batch, found.block)
     if output is None:

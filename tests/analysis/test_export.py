@@ -188,7 +188,7 @@ def test_a_full_disk_leaves_nothing(run, tmp_path, monkeypatch):
     [
         ("cvs", "out", "--to: found \"cvs\"\n    did you mean 'csv'?\n    allowed: csv, wandb"),
         ("csv", ".", "is there already\n    Choose another --output, or delete it."),
-        ("csv", "no/out", "is no folder\n    Make it, or choose another --output."),
+        ("csv", "no/out", "is no folder\n    Make it (mkdir -p), or choose another --output."),
     ],
 )
 def test_bad_input(run, tmp_path, to, folder, words):
