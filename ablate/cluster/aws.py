@@ -64,9 +64,9 @@ def _instance(file: ClusterFile, loc: Loc, instance: str, known: frozenset[str])
 
 
 def _image(file: ClusterFile, loc: Loc, instance: str, image: object) -> Iterator[Problem]:
-    if image is None:
+    if image in (None, "", "latest_dlami"):  # Ray's words for its own choice
         if ARM.match(instance):
-            found = f"missing: Ray would take its own image, which is for x86, and {instance} has an ARM processor"
+            found = f"left to Ray, whose own image is for x86, and {instance} has an ARM processor"
             yield file.problem(loc, found, advice="name an image for arm64, as cluster.yaml does for Graviton")
         return
     named = "arm64" if re.search(r"arm64|aarch64", str(image)) else "x86"
@@ -83,4 +83,5 @@ def _known() -> tuple[frozenset[str], frozenset[str]]:
     if find_spec("botocore") is None:
         return frozenset(), frozenset()
     shapes = import_module("botocore.loaders").Loader().load_service_model("ec2", "service-2")["shapes"]
-    return frozenset(shapes["InstanceType"]["enum"]), frozenset(shapes["RunInstancesRequest"]["members"])
+    parameters = {*shapes["RunInstancesRequest"]["members"], "SubnetIds"}  # of which Ray picks one
+    return frozenset(shapes["InstanceType"]["enum"]), frozenset(parameters)

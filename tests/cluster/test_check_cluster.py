@@ -59,7 +59,7 @@ def test_a_file_without_a_fault_passes(tmp_path, text):
             AWS,
             "m7i.xlarge, ImageId: ami-1",
             "m7g.xlarge",
-            f"{FAST}.node_config.ImageId: missing: Ray would take its own",
+            f"{FAST}.node_config.ImageId: left to Ray, whose own image is for x86",
         ),
         (
             AWS,
