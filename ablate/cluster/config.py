@@ -24,8 +24,8 @@ POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 
 
-def check_cluster(path: Path) -> None:
-    """Check a `ray up` file, one for a lab's machines, or a KubeRay manifest.
+def check_cluster(path: Path) -> ClusterFile:
+    """Read and check a `ray up` file, one for a lab's machines, or a KubeRay manifest.
 
     Arms that no node type serves are another matter: `ablate.launch.placement.check` names them.
 
@@ -44,6 +44,7 @@ def check_cluster(path: Path) -> None:
         problems += _mounts(file)
     if problems:
         raise BadInput(*problems)
+    return file
 
 
 def _ray_up(file: ClusterFile) -> Iterator[Problem]:
@@ -104,12 +105,15 @@ def _kuberay(file: ClusterFile) -> Iterator[Problem]:
 
 
 def _mounts(file: ClusterFile) -> Iterator[Problem]:
+    """Yield sources that `ray up` would not find from wherever it is likely to be run: here, or above the file."""
     mounts = find(file, ("file_mounts",))
+    folders = [Path.cwd(), *file.path.resolve().parents]
     for target, source in mounts.items() if isinstance(mounts, dict) else ():
-        if not Path(os.path.expanduser(str(source))).exists():
-            found = f"{source} does not exist"
-            advice = f"`ray up` looks from the folder it is run in; this was {Path.cwd()}"
-            yield file.problem(("file_mounts", target), found, "an existing file or folder", advice=advice)
+        if not any((folder / os.path.expanduser(str(source))).exists() for folder in folders):
+            advice = (
+                f"`ray up` looks for it in the folder that it is run in; it is not in {Path.cwd()} or above the file"
+            )
+            yield file.problem(("file_mounts", target), f"{source} does not exist", advice=advice)
 
 
 def _above(file: ClusterFile, here: Loc, low: str, least: object, high: str, most: object) -> Problem:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.cluster.cluster_file import ClusterFile, read_cluster_file
+from ablate.cluster.config import check_cluster
 from ablate.cluster.node_types import NodeType, most_workers, node_types_of
 from ablate.cluster.parts import find
 from ablate.cluster.simulate import Capacity, Job, Simulation, simulate
@@ -76,12 +77,12 @@ def check_served(study: Study, types: Sequence[NodeType]) -> None:
 
 
 def read_all_types(path: Path) -> tuple[NodeType, ...]:
-    """Return every node type of a cluster's file, the head's among them.
+    """Return every node type of a cluster's file, the head's among them, if nothing is wrong with the file.
 
     Raises:
         BadInput: the file cannot be read, or what it says is wrong.
     """
-    return node_types_of(read_cluster_file(path))
+    return node_types_of(check_cluster(path))
 
 
 def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ import pytest
 
 from ablate.cluster import aws
 from ablate.cluster.config import check_cluster
-from ablate.design.yaml_source import dotted
 from tests.cluster.texts import AWS, LAB, PODS, refused, write
 
 FAST = "available_node_types.fast"
@@ -116,11 +115,15 @@ def test_everything_that_is_wrong_is_said_at_once_and_once(tmp_path):
     assert "no CPU" in said
 
 
-def test_a_source_is_looked_for_where_ray_up_is_run(tmp_path, monkeypatch):
-    path = write(tmp_path, AWS + "file_mounts: {~/a: here}\n")
+def test_a_source_is_looked_for_here_and_above_the_file(tmp_path, monkeypatch):
+    (tmp_path / "deep").mkdir()
+    path = write(tmp_path / "deep", AWS + "file_mounts: {~/a: here}\n")
+    assert f"it is not in {Path.cwd()} or above the file" in refused(check_cluster, path)
     (tmp_path / "here").mkdir()
-    assert f"this was {Path.cwd()}" in refused(check_cluster, path)
-    monkeypatch.chdir(tmp_path)
+    check_cluster(path)
+    (tmp_path / "here").rmdir()
+    (tmp_path / "elsewhere" / "here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
     check_cluster(path)
 
 
@@ -140,7 +143,3 @@ def test_the_rule_for_arm_families_holds_for_every_type_that_aws_describes():
     assert len(arm) > 300
     assert {name for name in linux if aws.ARM.match(name)} == arm
     assert all(aws.PATTERN.fullmatch(name) for name in linux)
-
-
-def test_a_path_in_a_message_is_a_key_path():
-    assert dotted(("file_mounts", "~/a")) == "file_mounts.~/a"
