@@ -53,10 +53,13 @@ class LocalLauncher:
         pending = list(tasks)
         running: dict[str, socket.socket | None] = {}
         ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]] = queue.Queue()
+        stopped = threading.Event()
 
         def run_one(task: TrialTask) -> None:
             def started(connection: socket.socket) -> None:
                 running[task.spec.trial_id] = connection
+                if stopped.is_set():
+                    _kill(connection)
 
             try:
                 ended.put((task, self._isolation.run(task, started)))
@@ -84,10 +87,15 @@ class LocalLauncher:
                 if isinstance(then, TrialTask):
                     pending.append(then)
         finally:
-            for connection in running.values():
+            stopped.set()
+            for connection in list(running.values()):
                 if connection is not None:
-                    with contextlib.suppress(OSError):
-                        connection.shutdown(socket.SHUT_RDWR)  # its server kills the trial
+                    _kill(connection)
+
+
+def _kill(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)  # its server kills the trial
 
 
 def _next(ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]]) -> tuple[TrialTask, TrialEnd | Exception]:

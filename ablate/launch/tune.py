@@ -6,6 +6,7 @@ trials, processes never are: an actor only asks this node's fork server for one.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -239,7 +240,8 @@ class TuneLauncher:
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 ),
             )
-            tuner.fit()
+            with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+                tuner.fit()  # where a node dies, a thread of Ray's prints its log; what it means, the study says
         if listener.failure:
             raise listener.failure
 

@@ -7,6 +7,8 @@
   the server writes ``{"exit": code}`` (negative: the signal) and closes. If the peer goes away first, however it
   died, the process group of the trial is killed.
 
+SIGTERM, which a machine's end sends to everything on it, is passed on to the trials as their notice to leave.
+
 Why not Python's own forkserver: it is one per process, so it cannot serve two environments, and its children outlive a
 killed owner. The server itself runs no torch operation, holds no CUDA context and has one thread; otherwise it refuses
 to fork, since a forked OpenMP pool or CUDA context is broken.
@@ -26,6 +28,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from ablate.trial.notice import NOTICE
 
 LINGER_S = 1.0
 """How long the server waits without any connection before it ends."""
@@ -70,11 +74,9 @@ def _driver_open(descriptors: Path = Path("/proc/self/fd")) -> bool:
 def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     """Everything the forked process does; returns its exit code."""
     from ablate.record.paths import StorePaths
-    from ablate.trial.notice import NOTICE
     from ablate.trial.runner import run_trial
     from ablate.trial.task import TrialTask
 
-    NOTICE.listen()
     task = TrialTask.model_validate_json(json.dumps(request["task"]))
     log = StorePaths(Path(task.root)).log(task.spec.trial_id, task.attempt)
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -104,7 +106,8 @@ class Server:
         os.set_blocking(self._wake_write, False)
         signal.set_wakeup_fd(self._wake_write)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, "child")
+        signal.signal(signal.SIGTERM, lambda *_: self._pass_notice())
+        self._selector.register(self._wake_read, selectors.EVENT_READ, "signal")
 
     def serve(self) -> None:
         """Serve until nobody is connected any more."""
@@ -115,7 +118,7 @@ class Server:
                     connection, _ = self._listener.accept()
                     self._connections[connection] = None
                     self._selector.register(connection, selectors.EVENT_READ, "peer")
-                elif key.data == "child":
+                elif key.data == "signal":
                     os.read(self._wake_read, 4096)
                 elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._connections:
                     self._hear(key.fileobj)
@@ -124,6 +127,11 @@ class Server:
                 alone_since = time.monotonic()
             elif time.monotonic() - alone_since > LINGER_S:
                 return
+
+    def _pass_notice(self) -> None:
+        for pid in filter(None, self._connections.values()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
 
     def _hear(self, connection: socket.socket) -> None:
         try:
@@ -148,6 +156,7 @@ class Server:
             return
         code = 1
         try:
+            NOTICE.listen()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the launcher, which decides
@@ -209,6 +218,7 @@ def main(path: str) -> None:
         server.serve()
     finally:
         Path(path).unlink(missing_ok=True)
+    os._exit(0)  # taking torch's modules apart one by one costs 1.5 s
 
 
 if __name__ == "__main__":

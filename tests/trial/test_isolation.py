@@ -8,17 +8,19 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from spec_factory import make_task
 
 from ablate.design.trial_spec import GuardPlan, Numerics
-from ablate.record.journal import read_journal, rows_written
+from ablate.record.journal import read_identity, read_journal, rows_written
 from ablate.record.paths import StorePaths
 from ablate.trial import isolation, server
 from ablate.trial.environment import process_environment
@@ -127,6 +129,53 @@ def test_a_trial_without_a_batch_for_too_long_is_ended_as_hung(isolated: Isolati
     assert (end.status, end.kind) == ("failed", "infrastructure")
     assert end.error.endswith("no batch for 0.05 minutes (stall_minutes), so it was ended as hung")
     assert wait_until(lambda: len(processes_of(tmp_path)) <= 1, 2)  # the server alone is left
+
+
+@pytest.mark.parametrize("off_s", [3600.0, -3600.0], ids=["an hour ahead", "an hour behind"])
+def test_a_hung_trial_is_told_from_a_slow_one_whatever_the_clock_of_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, off_s: float
+) -> None:
+    """The times of files are their server's: here an hour off, while rows are written, and then no more."""
+    monkeypatch.setattr(isolation, "LOOK_S", 0.05)
+    task = make_task(tmp_path, "small_trainables:Line", stall_minutes=0.5 / 60)
+    rows = StorePaths(tmp_path).rows(task.spec.trial_id, 1)
+    rows.parent.mkdir(parents=True, exist_ok=True)
+    mine, theirs = socket.socketpair()
+    began = time.monotonic()
+    wrote: list[float] = []
+
+    def write() -> None:
+        for row in range(20):  # 2 s in all, four times what counts as hung
+            time.sleep(0.1)
+            rows.write_bytes(b"row" * (row + 1))
+            os.utime(rows, (time.time() + off_s,) * 2)
+            wrote.append(time.monotonic())
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with mine, theirs, pytest.raises(TimeoutError):
+        list(isolation._messages(mine, task))
+    ended = time.monotonic()
+    writer.join()
+    assert len(wrote) == 20
+    assert ended > wrote[-1]
+    assert ended - began > 2.0
+
+
+def test_a_server_told_to_leave_passes_it_on(isolated: Isolation, tmp_path: Path) -> None:
+    task = make_task(tmp_path, "small_trainables:Line", settings={"bad_at": 10**9, "how": "raise"}, batches=10**9)
+    rows = StorePaths(tmp_path).rows(task.spec.trial_id, 1)
+    ends: list[Any] = []
+    thread = threading.Thread(target=lambda: ends.append(isolated.run(task)))
+    thread.start()
+    assert wait_until(lambda: rows.exists() and (rows_written(rows) or 0) > 3, 60)
+    for process in processes_of(tmp_path):
+        if "ablate.trial.server" in process.cmdline() and process.pid != read_identity(rows)["pid"]:
+            process.terminate()
+    thread.join(30)
+    assert [(end.status, end.kind) for end in ends] == [("failed", "infrastructure")]
+    assert "told to leave (SIGTERM), it left after batch " in ends[0].error
+    assert StorePaths(tmp_path).checkpoint(task.spec.trial_id).exists()
 
 
 def test_the_kernels_count_of_memory_kills_is_read() -> None:
