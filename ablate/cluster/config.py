@@ -17,6 +17,7 @@ from ablate.cluster.hosts import HOSTS
 from ablate.cluster.node_types import node_types_of
 from ablate.cluster.parts import find
 from ablate.cluster.ray_schema import schema_problems
+from ablate.design.validation import describe
 from ablate.design.yaml_source import Loc
 from ablate.errors import BadInput, Problem
 
@@ -85,12 +86,14 @@ def _kuberay(file: ClusterFile) -> Iterator[Problem]:
         yield file.problem(("spec", "enableInTreeAutoscaling"), found, "true")
     if not find(file, ("metadata", "namespace")):
         yield file.problem(("metadata", "namespace"), "missing", "the Kubernetes namespace, such as default")
+    yield from _start_parameters(file, ("spec", "headGroupSpec"))
     seen: set[str] = set()
     groups = find(file, ("spec", "workerGroupSpecs"))
     for position, group in enumerate(groups if isinstance(groups, list) else ()):
         here: Loc = ("spec", "workerGroupSpecs", position)
         if not isinstance(group, dict):
             continue
+        yield from _start_parameters(file, here)
         name = str(group.get("groupName"))
         if not POD_NAME.fullmatch(name):
             found = f"{name!r} cannot be part of a pod's name"
@@ -102,6 +105,14 @@ def _kuberay(file: ClusterFile) -> Iterator[Problem]:
         least, most = _count(group.get("minReplicas")), _count(group.get("maxReplicas"))
         if least > most:
             yield _above(file, here, "minReplicas", least, "maxReplicas", most)
+
+
+def _start_parameters(file: ClusterFile, here: Loc) -> Iterator[Problem]:
+    parameters = find(file, (*here, "rayStartParams"))
+    for key, value in parameters.items() if isinstance(parameters, dict) else ():
+        if not isinstance(value, str):
+            found = f"{describe(value)}, and Kubernetes takes text only"
+            yield file.problem((*here, "rayStartParams", key), found, f'"{value}"')
 
 
 def _mounts(file: ClusterFile) -> Iterator[Problem]:

@@ -93,6 +93,12 @@ def test_a_file_without_a_fault_passes(tmp_path, text):
         ),
         (PODS, "groupName: fast", "groupName: cpu_fast", "did you mean 'cpu-fast'?"),
         (PODS, "  enableInTreeAutoscaling: true\n", "", "spec.enableInTreeAutoscaling: is not true"),
+        (
+            PODS,
+            'num-cpus: "0"',
+            "num-cpus: 0",
+            "rayStartParams.num-cpus: 0 (a whole number), and Kubernetes takes text only",
+        ),
         (PODS, ", namespace: default", "", "metadata.namespace: missing"),
     ],
 )
