@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.errors import AblateError, BadInput, Problem, StoreError, nearest
+from ablate.launch.job_server import check_answers
 from ablate.launch.ray_code import choose
 from ablate.record.status import ArmStatus, RunStatus
 from ablate.remote.location import parent
@@ -49,6 +50,7 @@ def submit(
     mixed: bool,
     cluster: Path | None,
     refused: Mapping[str, bool],
+    leave_at_once: int | None = None,
 ) -> list[str]:
     """Submit a launch to the cluster's head and say how to follow it.
 
@@ -59,6 +61,7 @@ def submit(
         mixed: whether ``--allow-mixed-code`` was given.
         cluster: file that says what the cluster can add; it is sent along, so it lies with the study.
         refused: options that mean nothing here -> whether they were given.
+        leave_at_once: idle nodes that may leave at a time; None for no limit.
 
     Raises:
         BadInput: without an address, with an option that is refused, or for code or a file that cannot be sent.
@@ -86,6 +89,7 @@ def submit(
     folder = path.parent if path else parent(place)
     words = ["launch", str(grid), "--runs", str(folder), *(["--allow-mixed-code"] if mixed else [])]
     words += ["--cluster", str(cluster.resolve().relative_to(code.folder))] if cluster else []
+    words += ["--leave-at-once", str(leave_at_once)] if leave_at_once else []
     metadata = {"ablate": "launch", "study": study.grid.study, "store": place}
     job_id = jobs.submit(words, f"ablate-{study.grid.study}", metadata, code.runtime_env)
     return [
@@ -174,6 +178,7 @@ def _known(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _jobs(address: str) -> Jobs:
+    check_answers(address)  # before Ray is imported
     from ablate.launch.ray_jobs import Jobs
 
     return Jobs(address)

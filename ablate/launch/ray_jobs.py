@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import shlex
-import socket
 import sys
 import time
 import uuid
@@ -14,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from ablate.launch.ray_token import has_token
 
@@ -24,13 +22,11 @@ os.environ.update({"RAY_AUTH_MODE": "token"} if has_token(os.environ) else {})  
 import ray  # noqa: F401  (before the job client, which expects it)
 from ray.job_submission import JobDetails, JobSubmissionClient
 
-from ablate.errors import AblateError, BadInput, Problem, UnmetPlacement
+from ablate.errors import AblateError, BadInput, Problem
+from ablate.launch.job_server import check_answers, no_server
 
 for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
     logging.getLogger(name).setLevel(logging.ERROR)  # the latter two set their own
-
-ANSWER_S = 4.0
-"""How long a cluster may take to accept a connection."""
 
 STOP_S = 60
 """How long a stopped launch may take to record what it holds, before Ray kills it; Ray's own 3 s can be too few."""
@@ -86,7 +82,7 @@ class Jobs:
             BadInput: this installation cannot submit jobs.
         """
         self._address = address
-        _check_answers(address)
+        check_answers(address)
         try:
             with _only(address):
                 self._client = JobSubmissionClient(address)
@@ -95,9 +91,9 @@ class Jobs:
                 found = "this installation of Ray has no client for jobs"
                 advice = "pip install 'ablate-study[cluster]', here and on the cluster's nodes"
                 raise BadInput(Problem("ray", found, advice=advice)) from None
-            raise _no_server(address, error) from None
+            raise no_server(address, error) from None
         except (OSError, ValueError, AssertionError) as error:
-            raise _no_server(address, error) from None
+            raise no_server(address, error) from None
         self.url: str = self._client.get_address()
 
     def submit(
@@ -130,7 +126,7 @@ class Jobs:
                     )
                 )
         except (RuntimeError, OSError) as error:
-            raise _no_server(self._address, error) from None
+            raise no_server(self._address, error) from None
 
     def launches(self) -> list[Job]:
         """Return all submitted launches, the newest first."""
@@ -221,26 +217,6 @@ def _job(details: JobDetails) -> Job:
         exit_code=details.driver_exit_code,
         message=details.message or "",
     )
-
-
-def _check_answers(address: str) -> None:
-    """Ask by hand first: Ray would try a dead address for minutes."""
-    parts = urlsplit(address if "://" in address else f"//{address}")
-    try:
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-        if parts.hostname and port:
-            socket.create_connection((parts.hostname, port), timeout=ANSWER_S).close()
-    except (OSError, ValueError) as error:
-        raise _no_server(address, error) from None
-
-
-def _no_server(address: str, error: Exception) -> UnmetPlacement:
-    said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
-    advice = (
-        "Give the dashboard's address (http://HEAD:8265; from outside through `ssh -L 8265:localhost:8265 HEAD`). "
-        "The head serves jobs if Ray was installed there as ray[default]."
-    )
-    return UnmetPlacement(Problem(f"--address {address}", f"no job server answers: {said}", advice=advice))
 
 
 @contextmanager

@@ -32,8 +32,6 @@ def reach(address: str, options: Mapping[str, Any]) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        if address.startswith(("http://", "https://")):
-            raise ValueError("this is the address of a dashboard: add --detach, or give Ray's own, such as HEAD:6379")
         if host and port.isdecimal():
             socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
         ray.init(address=address, **options)

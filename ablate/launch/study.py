@@ -348,7 +348,12 @@ def _code(folder: Path, root: Path) -> CodeState:
 
 
 def new_launcher(
-    local: bool, address: str | None, offers: Sequence[str] = (), study: Study | None = None, store: Path | None = None
+    local: bool,
+    address: str | None,
+    offers: Sequence[str] = (),
+    study: Study | None = None,
+    store: Path | None = None,
+    leave_at_once: int | None = None,
 ) -> Launcher:
     """Return the launcher asked for.
 
@@ -358,9 +363,10 @@ def new_launcher(
         offers: tags that this machine is said to offer, as ``placement.read_offers`` takes them.
         study: whose code is sent to a cluster's nodes; None if they have it.
         store: that a cluster's nodes have to reach by its path; None for one at a URI.
+        leave_at_once: idle nodes that may leave a cluster at a time; None for as many as there are.
 
     Raises:
-        BadInput: a word that is no offer, an offer for a cluster, or code that cannot be sent there.
+        BadInput: a word that is no offer, an offer for a cluster, a dashboard's address, or code that cannot be sent.
     """
     launch_id = uuid.uuid4().hex
     offered = placement.read_offers(offers)
@@ -369,5 +375,8 @@ def new_launcher(
     if address and offered:
         advice = "start each node with what it offers: ray start --resources '{\"TAG\": 1}'"
         raise BadInput(Problem("--offer", f"with a cluster at {address}", "without --address", advice=advice))
+    if address and address.startswith(("http://", "https://")):
+        found = "is the address of a dashboard, which takes submitted launches only"
+        raise BadInput(Problem(f"--address {address}", found, "HEAD:6379, or --detach with this one"))
     code = choose(study.path, study.grid.trainable, Path.cwd(), store) if address and study else None
-    return RayLauncher(launch_id, address, offered, code, store)
+    return RayLauncher(launch_id, address, offered, code, store, leave_at_once)
