@@ -63,7 +63,7 @@ def status(run: Run, address: Jobs = None, as_json: Json = False) -> None:
 
         with Live(status_table(now, gpu_load()), console=console) as live:
             while now.writer:
-                time.sleep(1)
+                time.sleep(10 if opened.uri else 1)  # rows are uploaded every 10 s
                 live.update(status_table(now := run_status(opened, processes()), gpu_load()))
         return
     loads = gpu_load()
@@ -78,6 +78,7 @@ def stop(run: Run, address: Jobs = None, as_json: Json = False) -> None:
     from ablate.exit_codes import KEPT
     from ablate.launch.stop import stop as stop_here
     from ablate.record.reader import Run as OpenRun
+    from ablate.record.remote_run import launch_lock
     from ablate.record.status import run_status
 
     if address:
@@ -86,7 +87,7 @@ def stop(run: Run, address: Jobs = None, as_json: Json = False) -> None:
         _print_followed(stop_there(run, address), as_json)
         return
     opened = OpenRun(run)
-    who = stop_here(opened.paths.lock)
+    who = stop_here(launch_lock(opened))
     left = run_status(opened)
     if as_json:
         emit({"stopped": who, **asdict(left)}, True, None)

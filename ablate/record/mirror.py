@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.record.lock import StoreLock
 from ablate.record.paths import AttemptKey, StorePaths
-from ablate.record.pull import pull_artifact_files, pull_data, pull_journals
+from ablate.record.pull import pull_artifact_files, pull_data, pull_journals, pull_reproductions
 from ablate.record.push import Publisher
 from ablate.record.working_copy import CopyState
 from ablate.remote.lease import Lease, LeaseLost
@@ -149,8 +150,8 @@ class Mirror:
             return  # attempts are numbered past all that was ever fetched, so this one was written here
         patience_s = None if wait else 0.0
         patiently(lambda: pull_journals(self._objects, self.paths, key), self._told, patience_s)
-        files = patiently(lambda: pull_artifact_files(self._objects, self.paths, key), self._told, patience_s)
-        self._publisher.knows(files)
+        for pull in (pull_artifact_files, pull_reproductions):
+            self._publisher.knows(patiently(partial(pull, self._objects, self.paths, key), self._told, patience_s))
 
     def close(self, wait: bool) -> None:
         """Upload what is left and give the store back.

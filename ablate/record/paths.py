@@ -208,6 +208,10 @@ class StorePaths:
         """Folder of minimal reproductions of the faults that audits found."""
         return self.root / "reproductions"
 
+    def reproductions_of(self, trial_id: str) -> list[Path]:
+        """A trial's reproductions, of every attempt."""
+        return sorted(self.reproductions.glob(f"*-{trial_id}-batch*.py"))
+
     @property
     def pictures(self) -> Path:
         """What ``ablate show`` drew: made from the data sets, part of none, safe to delete."""

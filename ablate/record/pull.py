@@ -98,6 +98,23 @@ def pull_artifact_files(objects: Objects, paths: StorePaths, key: AttemptKey) ->
     return found
 
 
+def pull_reproductions(objects: Objects, paths: StorePaths, key: AttemptKey) -> dict[str, int]:
+    """Fetch the reproductions of faults that an attempt's audit found; return their names and sizes.
+
+    Raises:
+        StoreError: if store or disk refuse.
+    """
+    if not any(line.get("check") == "departure" for line in read_lines(paths.audit_lines(*key))):
+        return {}
+    names = objects.names(paths.reproductions.name)
+    found = {name: size for name, size in names.items() if f"-{key.trial_id}-batch" in name}
+    for name in found:
+        check_inside(name, objects.uri)
+        if not (paths.root / name).exists():
+            objects.fetch(name, paths.root / name)
+    return found
+
+
 def _fetch(objects: Objects, paths: StorePaths, manifest: Manifest, beside: Mapping[str, int], keep: bool) -> None:
     wanted = {**manifest.files, **{name: size for name, size in beside.items() if name.startswith(_BESIDE)}}
     here = lasting_files(paths)

@@ -38,7 +38,13 @@ T = TypeVar("T")
 
 
 class Run:
-    """One study's recorded trials."""
+    """One study's recorded trials.
+
+    Attributes:
+        paths: where its files are; of one at a URI, where they were fetched to.
+        uri: where it is, if that is at a URI.
+        spec: the resolved grid as stored.
+    """
 
     def __init__(self, root: Path | str) -> None:
         """Find the run.
@@ -50,7 +56,8 @@ class Run:
             BadInput: if there is no run; the nearest one is named.
             StoreError: if its ``spec.json`` is damaged or of a newer schema, or the store at a URI refuses.
         """
-        self.paths = StorePaths(fetched(str(root)) if is_uri(root) else _find(Path(root)))
+        self.uri = str(root) if is_uri(root) else None
+        self.paths = StorePaths(fetched(self.uri) if self.uri else _find(Path(root)))
         self.spec: SpecFile = read_spec(self.paths)
 
     @cached_property

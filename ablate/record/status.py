@@ -17,6 +17,7 @@ from ablate.record.flock import wait_until_free
 from ablate.record.journal import read_identity, rows_written
 from ablate.record.lock import holder, is_held
 from ablate.record.reader import Run
+from ablate.record.remote_run import look
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,13 @@ def run_status(run: Run, gpu: Mapping[int, GpuUse] | None = None) -> RunStatus:
     Raises:
         StoreError: if the store cannot be read.
     """
+    writer = look(run.uri, run.paths) if run.uri else holder(run.paths.lock) if is_held(run.paths.lock) else ""
     names = ("arm", "status", "batches", "wall_s", "cpu_s", "threads_used", "gpu_busy")
     recorded = run.trials()
     rows = recorded.select([name for name in names if name in recorded.column_names]).to_pylist()  # GPU use came later
     planned = trials(run.grid)
     count = Counter(spec.arm for spec in planned)
-    running = _running(run, gpu or {})
+    running = [] if run.uri and not writer else _running(run, gpu or {})
     arms = tuple(
         _arm(name, arm.numerics.device, count[name], [row for row in rows if row["arm"] == name], running)
         for name, arm in run.grid.arms.items()
@@ -141,7 +143,6 @@ def run_status(run: Run, gpu: Mapping[int, GpuUse] | None = None) -> RunStatus:
     rate = sum(one.batches / one.seconds for one in running if one.seconds > 0)
     batches = done + sum(one.batches for one in running)
     left = (in_all - batches) / rate if rate else None
-    writer = holder(run.paths.lock) if is_held(run.paths.lock) else ""
     files = (run.paths.spec_json, run.paths.trials, run.paths.batches, run.paths.journal)
     changed = max(path.stat().st_mtime for path in files if path.exists())
     silent = [arm.arm for arm in arms if arm.device == "cuda" and arm.gpu_share is None and (arm.done or arm.running)]
@@ -180,7 +181,7 @@ def _running(run: Run, gpu: Mapping[int, GpuUse]) -> list[Running]:
     found = []
     for trial_id, attempt in run.paths.journal_attempts():
         rows = run.paths.rows(trial_id, attempt)
-        if run.paths.trial_json(trial_id, attempt).exists() or wait_until_free(str(rows), 0.0):
+        if run.paths.trial_json(trial_id, attempt).exists() or (run.uri is None and wait_until_free(str(rows), 0.0)):
             continue  # over, or its process is gone
         identity = read_identity(rows)
         if identity:

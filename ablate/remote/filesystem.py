@@ -6,6 +6,7 @@ import atexit
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -13,9 +14,9 @@ from ablate.errors import BadInput, Problem, StoreError
 from ablate.remote.location import check_uri
 from ablate.remote.refusal import refusal
 
-CONNECT_S = 3.0
-SILENT_S = 5.0
-"""A server that sends nothing for so long is taken for away; pyarrow's own default is to try for minutes."""
+CONNECT_S = 2.0
+SILENT_S = 3.0
+"""A server that sends nothing for so long is asked once more, then taken for away; waiting for it is ours."""
 AT_EXIT_S = 15.0
 """How long the interpreter's end waits for requests under way: S3 may not be finalised below them."""
 
@@ -38,10 +39,14 @@ def connect(uri: str) -> tuple[Any, str]:
     except (ArrowException, ValueError, ImportError, NotImplementedError) as error:
         advice = "such as s3://bucket/runs?region=eu-west-1, gs://bucket/runs, file:///mnt/shared/runs"
         raise BadInput(Problem(uri, f"is no place for a store ({error})", advice=advice)) from error
-    if isinstance(system, getattr(fs, "S3FileSystem", ())):
+    if system.type_name == "s3":
         options: Any = system.__reduce__()[1][0]  # what the URI said; timeouts cannot stand in it
         options |= {"connect_timeout": CONNECT_S, "request_timeout": SILENT_S, "allow_delayed_open": True}
-        system = fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=1))
+        # two, since the first tells a clock that is wrong: the SDK signs the second by the server's
+        system = fs.S3FileSystem(**options, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2))
+    elif system.type_name == "gcs":
+        options = system.__reduce__()[1][0]
+        system = fs.GcsFileSystem(**{**options, "retry_time_limit": timedelta(seconds=SILENT_S)})
     atexit.register(_calls.end)  # after pyarrow registered its finaliser, so it runs before that
     return system, path.rstrip("/")
 

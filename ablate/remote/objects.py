@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -128,16 +128,31 @@ class Objects:
             StoreError: if the store or the disk refuses.
         """
         aside = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-        path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             with aside.open("wb") as file:
                 for name in names:
-                    with request(self.uri), self._system.open_input_stream(self._path(name)) as stream:
-                        while chunk := stream.read(_CHUNK):
-                            file.write(chunk)
+                    for chunk in self._chunks(name):
+                        file.write(chunk)
             aside.replace(path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            advice = "free some space or mend the disk, then run the same command again"
+            raise StoreError(Problem(str(path), f"cannot be written ({error.strerror})", advice=advice)) from error
         finally:
             aside.unlink(missing_ok=True)
+
+    def _chunks(self, name: str) -> Iterator[bytes]:
+        with request(self.uri):
+            stream = self._system.open_input_stream(self._path(name))
+        with stream:
+            while True:
+                with request(self.uri):
+                    chunk = bytes(stream.read(_CHUNK))
+                if not chunk:
+                    return
+                yield chunk
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object whole.

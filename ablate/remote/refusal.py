@@ -9,15 +9,14 @@ from ablate.remote.location import name_of
 
 _AWAY = re.compile(
     r"NETWORK_CONNECTION|SLOW_DOWN|SERVICE_UNAVAILABLE|INTERNAL_FAILURE|REQUEST_TIMEOUT|THROTTLING|timed? ?out|"
-    r"HTTP status 50\d|Connection (?:refused|reset)|Stale file handle|Transport endpoint|UNAVAILABLE|"
-    r"REQUEST_TIME_TOO_SKEWED_RETRY",
+    r"HTTP status 50\d|Connection (?:refused|reset)|Stale file handle|Transport endpoint|UNAVAILABLE",
     re.IGNORECASE,
 )
 _NO_BUCKET = re.compile(r"NO_SUCH_BUCKET|bucket does not exist|NoSuchBucket", re.IGNORECASE)
 _DENIED = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS_KEY|SIGNATURE_DOES_NOT_MATCH|INVALID_CLIENT_TOKEN|UNRECOGNIZED_CLIENT|"
-    r"MISSING_AUTHENTICATION|EXPIRED_TOKEN|ExpiredToken|INVALID_SIGNATURE|NOT_INITIALIZED|HTTP status 40[13]|"
-    r"Permission denied|PERMISSION_DENIED|UNAUTHENTICATED|InvalidToken|NO_RESPONSE_BODY",
+    r"MISSING_AUTHENTICATION|EXPIRED_TOKEN|ExpiredToken|INVALID_SIGNATURE|HTTP status 40[13]|"
+    r"Permission denied|PERMISSION_DENIED|UNAUTHENTICATED|InvalidToken",
     re.IGNORECASE,
 )
 _SKEWED = re.compile(r"REQUEST_TIME_TOO_SKEWED|RequestTimeTooSkewed", re.IGNORECASE)

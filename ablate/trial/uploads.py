@@ -32,6 +32,8 @@ from ablate.trial.task import TrialEnd, TrialTask
 
 EVERY_S = 10.0
 """How often rows are uploaded: what a lost node may lose at most."""
+LAST_UPLOADS_S = 10.0
+"""How long a launch that is interrupted waits for the uploads of trials that it ended."""
 LOOK_S = 0.5
 """How often is looked for a new checkpoint, which is uploaded at once."""
 
@@ -56,6 +58,8 @@ class Uploading:
     def __init__(self, isolation: Runs) -> None:
         self._isolation = isolation
         self._closed = threading.Event()
+        self._running = 0
+        self._ended = threading.Condition()
 
     def run(self, task: TrialTask, started: Started | None = None) -> TrialEnd:
         """Run a task to its end; with a store at a URI until everything of it is uploaded.
@@ -69,6 +73,8 @@ class Uploading:
         """
         if task.remote is None:
             return self._isolation.run(task, started)
+        with self._ended:
+            self._running += 1
         try:
             node = _Node(task, task.remote, self._closed)
             with node.uploading():
@@ -79,12 +85,18 @@ class Uploading:
             where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
             words = f"{where}: {error}"
             return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="store", error=words)
+        finally:
+            with self._ended:
+                self._running -= 1
+                self._ended.notify_all()
         return end
 
     def close(self) -> None:
-        """Wait for no store any more, and let go of what runs tasks."""
+        """Let go of what runs tasks, and wait a moment for uploads of trials that were ended, but for no store."""
         self._closed.set()
         self._isolation.close()
+        with self._ended:
+            self._ended.wait_for(lambda: self._running == 0, LAST_UPLOADS_S)
 
 
 class _Node:
@@ -181,7 +193,7 @@ class _Node:
 
     def _keep_uploading(self, over: threading.Event) -> None:
         """Upload until the trial is over; what fails is tried again, here or at the end."""
-        due, tries = time.monotonic() + EVERY_S, 0
+        due, tries = time.monotonic(), 0
         while not over.wait(LOOK_S):
             try:
                 self._send_checkpoint()
@@ -195,6 +207,10 @@ class _Node:
 
     def _send_rows(self) -> None:
         self._send_artifact_files()
+        for file in self._paths.reproductions_of(self._key.trial_id):
+            if file.name not in self._sent_files:
+                self._objects.send(self._name(file), file)
+                self._sent_files.add(file.name)
         for growing in (*self._journal, self._log):
             growing.send(self._objects)
 
