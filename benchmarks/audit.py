@@ -4,7 +4,15 @@
 
 Cost: trials with and without the audit of their first 3 batches take turns in this process, and processor time is
 counted, so that a busy machine disturbs less; figures are of medians. The arm is held against another one, as in a
-launch. "once" is the trial whose audit is whole (one block an arm): it makes the slope check and keeps every value.
+launch.
+
+- start: making the second model. It takes as long however many batches are audited and however long a batch is, and is
+  in no other column. Everything else is: also what is done at the first audited batch alone.
+- block: the audit of one trial of an arm whose settings are the reference arm's, so that they differ in how they
+  compute; "settings" is that of an arm with other settings, whose own code runs in float64 beside the reference arm's.
+- first: the audit of an arm's first block, which also makes the slope check and the run of float64 from batch 0, and
+  keeps every value; "slope" is what the slope check takes of it.
+- an arm with so many blocks: (first + the others) / blocks. The audit is made in every block.
 
 Comparison: arms of the test suite's small trainables, clean ones in other arithmetic and faulty ones. Each way is given
 what the first batch gave in the arm, in a plain float32 arm and in float64: loss, gradients and updates.
@@ -22,7 +30,9 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,18 +44,24 @@ from torch import Tensor
 from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics, SketchPlan, TrialSpec
 from ablate.record.paths import StorePaths
 from ablate.trial.cpu import cpu_model
+from ablate.trial.rerun import Rerun
 from ablate.trial.runner import run_trial
+from ablate.trial.slope_audit import SlopeAudit
 from ablate.trial.task import ReferenceArm, TrialTask
 
 TESTS = Path(__file__).parent.parent / "tests" / "trial"
 AIM = 12
 AUDITED, BATCHES = 3, 20
+BLOCKS = (3, 10)
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "PredNet 24x16": ("trainables.prednet:PredNet", {"width": 24, "height": 16, "channels": "3,16,32"}),
     "PredNet 80x56": ("trainables.prednet:PredNet", {"width": 80, "height": 56, "channels": "3,16,32"}),
     "autoencoder": ("trainables.autoencoder:Autoencoder", {"batch_size": 16}),
 }
+
+NAMED = {"lr": 1e-3}
+"""A setting at its default: named on one side alone, it counts as another one, of the same model."""
 
 SMALL = ("Mlp", "Conv", "BatchNorm", "Lstm", "Attention", "Tied", "Accumulated", "Divided", "Chain", "Sparse", "Duel")
 CLEAN: dict[str, dict[str, Any]] = {
@@ -99,24 +115,85 @@ def run(trainable: str, root: Path, first: int, whole: bool = True, kept: Path |
     return time.process_time() - began
 
 
-def cost(trainable: str, settings: dict[str, Any], repeats: int) -> tuple[float, float, float]:
-    """Return seconds of a batch, of an audit, and of an audit that is whole."""
+@dataclass(frozen=True)
+class Cost:
+    """What the audit of one trial takes, in seconds of processor time; see the columns above."""
+
+    batch: float
+    start: float
+    block: float
+    settings: float
+    first: float
+    slope: float
+
+
+@contextmanager
+def counted(owner: type, method: str, spent: list[float]) -> Iterator[None]:
+    """Add up the processor time of a method's calls in ``spent[-1]``."""
+    plain = getattr(owner, method)
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = time.process_time()
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            spent[-1] += time.process_time() - began
+
+    setattr(owner, method, timed)
+    try:
+        yield
+    finally:
+        setattr(owner, method, plain)
+
+
+def cost(trainable: str, settings: dict[str, Any], repeats: int) -> Cost:
+    """Measure it; every figure is a median."""
+    plain = {"reference": settings, "batches": AUDITED, "first": AUDITED}
     plans: dict[str, dict[str, Any]] = {
-        "short": {"first": 0, "batches": AUDITED},
-        "long": {"first": 0},
-        "audited": {"first": AUDITED, "whole": False, "batches": AUDITED},
-        "whole": {"first": AUDITED, "batches": AUDITED},
+        "short": {**plain, "first": 0},
+        "long": {**plain, "first": 0, "batches": BATCHES},
+        "block": {**plain, "whole": False},
+        "settings": {**plain, "whole": False, "reference": {**settings, **NAMED}},
+        "first": plain,
     }
     times: dict[str, list[float]] = {name: [] for name in plans}
+    start: dict[str, list[float]] = {name: [] for name in plans}
+    slope: dict[str, list[float]] = {name: [] for name in plans}
     for repeat in range(repeats + 1):
         for name, plan in plans.items():
-            with tempfile.TemporaryDirectory() as folder:
-                spent = run(trainable, Path(folder), settings=settings, reference=settings, **plan)
+            made, looked = [0.0], [0.0]
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                counted(Rerun, "__init__", made),
+                counted(SlopeAudit, "slope", looked),
+            ):
+                spent = run(trainable, Path(folder), settings=settings, **plan)
             if repeat:
-                times[name].append(spent)
+                times[name].append(spent - made[0])
+                start[name] += made
+                slope[name] += looked
     found = {name: median(taken) for name, taken in times.items()}
-    batch = (found["long"] - found["short"]) / (BATCHES - AUDITED)
-    return batch, found["audited"] - found["short"], found["whole"] - found["short"]
+    return Cost(
+        batch=(found["long"] - found["short"]) / (BATCHES - AUDITED),
+        start=median(start["settings"]),
+        block=found["block"] - found["short"],
+        settings=found["settings"] - found["short"],
+        first=found["first"] - found["short"],
+        slope=median(slope["first"]),
+    )
+
+
+def costs(repeats: int) -> None:
+    print(f"in ordinary batches, for the first {AUDITED} of a trial (aim {AIM} beside the start):")
+    blocks = "".join(f"{f'{count} blocks':>10}" for count in BLOCKS)
+    heads = ("block", "settings", "first", "slope")
+    print(f"{'':<16}{'batch ms':>9}{'start ms':>9}{''.join(f'{head:>9}' for head in heads)}{blocks}")
+    for name, (trainable, settings) in MODELS.items():
+        found = cost(trainable, settings, repeats)
+        parts = [getattr(found, head) / found.batch for head in heads]
+        arms = [(found.first + (count - 1) * found.block) / count / found.batch for count in BLOCKS]
+        numbers = [f"{found.batch * 1e3:>9.1f}", f"{found.start * 1e3:>9.1f}", *(f"{part:>9.1f}" for part in parts)]
+        print(f"{name:<16}{''.join(numbers)}{''.join(f'{arm:>10.1f}' for arm in arms)}", flush=True)
 
 
 def values(trainable: str, root: Path, **changes: Any) -> tuple[dict[str, Tensor], dict[str, Tensor], bool]:
@@ -178,11 +255,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     busy = f", busy (load {load:.1f})" if load > 0.5 else ""
     print(f"{cpu_model()}{busy}, Python {platform.python_version()}, torch {torch.__version__}")
-    print(f"in ordinary batches, for the first {AUDITED} (aim {AIM}, and a fixed start):")
-    print(f"{'':<16} {'batch ms':>9} {'audit':>12} {'once':>12}")
-    for name, (trainable, settings) in MODELS.items():
-        batch, audit, whole = cost(trainable, settings, repeats)
-        print(f"{name:<16} {batch * 1e3:>9.1f} {audit / batch:>12.1f} {whole / batch:>12.1f}", flush=True)
+    costs(repeats)
     compare()
 
 

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ablate.audit.norms import plain
+
 Floats = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -22,10 +24,7 @@ def anchor(t: Tensor, name: str) -> float:
 
     A complex tensor counts as its real and imaginary parts.
     """
-    plain = t.detach().cpu()
-    plain = plain.to_dense() if plain.layout is not torch.strided else plain
-    plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
-    values = plain.to(torch.float64).contiguous().reshape(-1).numpy()
+    values = plain(t).to(torch.float64).contiguous().reshape(-1).numpy()
     with np.errstate(over="ignore", invalid="ignore"):  # an infinite anchor says so itself
         return _folded(values * signs(name, values.size))
 

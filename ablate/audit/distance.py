@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from ablate.audit.anchor import anchor
-from ablate.audit.roundoff import FLOAT32, FLOAT64, name_of, unit_roundoff
+from ablate.audit.bounds import error_bound as error_bound
+from ablate.audit.measured import Measured
+from ablate.audit.narrow_noise import NARROW
+from ablate.audit.norms import distance, plain
+from ablate.audit.roundoff import FLOAT32, FLOAT64, name_of
 
 Verdict = Literal["equal", "rounding", "reduced", "bug", "unjudged", "confounded"]
 Simulate = Callable[[float], Sequence[Tensor]]
-
-FAILURE = 1e-9
-"""Probability with which the bound on one element's sum fails, under the model of ``error_bound``."""
 
 FACTOR = 8.0
 """A bug is farther than ``FACTOR`` times the largest simulated distance. Why 8: let one number's error x and its
@@ -31,16 +33,10 @@ simulations be normal with one spread. All of 6 |y| are below |x| / 8 with proba
 (0.8 / 8)^6 E|x|^6 = 15e-6. Norms of many elements vary less, and the simulated rounding is that of the worst order of
 summation, many times what a blocked sum makes."""
 
-_OUT_OF_RANGE = "{} cannot hold what the reference holds ({})"
-
 FINE = 2.0**-40
 """Roundoff at which float64's own rounding is simulated, and scaled down from: a finer one drowns in float64."""
 
-UPDATE_OPERATIONS = 32
-"""More than the element-wise operations of one step of torch's optimisers, the longest chain a number goes through."""
-
-WEIGHT_ROUNDINGS = 3
-"""How often a step rounds the weights themselves: decay, the step, and a look-ahead or average."""
+_OUT_OF_RANGE = "{} cannot hold what the reference holds ({})"
 
 
 @dataclass(frozen=True)
@@ -57,12 +53,12 @@ class Distance:
         own_error: ||arm's own code in float64 - reference||; None if it did not run.
         own_bound: the bound on it, at float64's unit roundoff; None likewise.
         roundoff: unit roundoff of the arm's precision.
-        anchor: inner product of the reference with a fixed vector, to compare arms' references.
         verdict: equal, rounding, reduced (rounding, in a precision below float32), bug or unjudged; confounded is
             for callers that know of another cause.
         shape: of the quantity.
         dtype: of the arm's quantity, ``float32``.
         detail: the verdict in words.
+        reference: the float64 tensor.
     """
 
     quantity: str
@@ -74,162 +70,85 @@ class Distance:
     own_error: float | None
     own_bound: float | None
     roundoff: float
-    anchor: float
     verdict: Verdict
     shape: tuple[int, ...]
     dtype: str
     detail: str
+    reference: Tensor = field(repr=False, compare=False)
 
     @property
     def within_bound(self) -> bool:
         """Whether the cheap explanation is enough."""
         return self.error <= self.bound
 
-
-def error_bound(scale: float, roundoff: float, reduction: int, extra_abs: float = 0.0) -> float:
-    """Return the largest error of a well-conditioned sum: (u + l sqrt(n) s) scale + extra_abs; s = min(u, 2**-24).
-
-    Higham and Mary, A new approach to probabilistic rounding error analysis (SIAM J. Sci. Comput. 41(5), 2019),
-    theorem 2.4: if the n rounding errors are independent with mean 0, a sum of n terms has a relative error up to
-    exp(l sqrt(n) u + n u^2 / (1 - u)) - 1, except with probability 2 n exp(-l^2 (1 - u)^2 / 2). To first order this
-    is l sqrt(n) u; setting the probability to ``FAILURE`` gives l = sqrt(2 ln(2 n / FAILURE)), 7.8 for n = 7200.
-
-    Sums are carried in float32 at least, whatever the precision of their terms (s); a coarser precision rounds the
-    factors of each term and the result, independently, which gives l u without the sqrt(n).
-
-    Args:
-        scale: norm of the exact result.
-        roundoff: unit roundoff u.
-        reduction: terms n, at least 1.
-        extra_abs: error that does not grow with the result.
-    """
-    n = max(1, reduction)
-    spread = math.sqrt(2 * math.log(2 * n / FAILURE))
-    summed = spread * math.sqrt(n) * min(roundoff, FLOAT32)
-    rounded = spread * roundoff if roundoff > FLOAT32 else 0.0
-    return (summed + rounded) * scale + extra_abs
-
-
-def update_bound(scale: float, roundoff: float, reduction: int, weights: float, stored: float) -> float:
-    """Return the largest error of one optimiser step's change of the weights, given its gradient.
-
-    The change is made by at most ``UPDATE_OPERATIONS`` element-wise operations; the new weights are rounded to the
-    type they are stored in, ``WEIGHT_ROUNDINGS`` times at most, each by u ||weights|| at most.
-
-    Args:
-        scale: norm of the exact change.
-        roundoff: unit roundoff of the arithmetic.
-        reduction: terms of the longest sum, for optimisers that sum (norms, products).
-        weights: norm of the weights.
-        stored: unit roundoff of the weights' type.
-    """
-    return error_bound(scale, roundoff, max(UPDATE_OPERATIONS, reduction), WEIGHT_ROUNDINGS * stored * weights)
+    @cached_property
+    def anchor(self) -> float:
+        """Inner product of the reference with a fixed vector, to compare arms' references."""
+        return anchor(self.reference, self.name)
 
 
 def judge(
+    measured: Measured,
     *,
-    quantity: str,
-    name: str,
-    arm: Tensor,
-    reference: Tensor,
     roundoff: float,
     reduction: int,
     simulate: Simulate | None = None,
-    own: Tensor | None = None,
-    weights: Tensor | None = None,
     beyond_range: Callable[[], str] | None = None,
     overflowed: Callable[[], str] | None = None,
+    held_in: torch.dtype | None = None,
 ) -> Distance:
-    """Compare one quantity with the reference and say what explains the difference.
+    """Say what explains the distance of one quantity from the reference.
 
     Args:
-        quantity: see ``Distance``.
-        name: see ``Distance``.
-        arm: what the arm got, of any floating type, on any device.
-        reference: the same in float64.
+        measured: the quantity.
         roundoff: unit roundoff of the coarsest precision the arm computed in.
         reduction: terms of the step's longest sum.
         simulate: unit roundoff -> this quantity from simulations of rounding; called only if the bound is exceeded.
-        own: the same from the arm's own code in float64.
-        weights: what an update was added to; None for other quantities.
         beyond_range: -> where the reference left the range of the arm's type (``RangeSeen.beyond``), empty if nowhere;
             called only if the arm's value is not finite, and then forgives it.
         overflowed: -> the same above the range only (``RangeSeen.overflow``); called only for what would be a bug, and
             then leaves it unjudged. Without it a gradient that overflow cut to a finite value is called a bug.
-
-    Raises:
-        ValueError: if the shapes differ.
+        held_in: the type that the arm's numbers were held in, which gives its precision a name and its range.
     """
-    if arm.shape != reference.shape:
-        raise ValueError(f"{quantity} {name}: shape {tuple(arm.shape)}, the reference's is {tuple(reference.shape)}")
-    scale = norm(reference)
-
-    def bound(u: float, stored: float) -> float:
-        if weights is None:
-            return error_bound(scale, u, reduction)
-        return update_bound(scale, u, reduction, norm(weights), stored)
-
+    reference = measured.reference
     made = Distance(
-        quantity=quantity,
-        name=name,
-        error=distance(arm, reference),
-        scale=scale,
-        bound=bound(roundoff, unit_roundoff(arm.dtype if weights is None else weights.dtype)),
+        quantity=measured.quantity,
+        name=measured.name,
+        error=measured.error,
+        scale=measured.scale,
+        bound=measured.bound(roundoff, reduction, measured.stored),
         noise=None,
-        own_error=None,
-        own_bound=None,
+        own_error=measured.own_error,
+        own_bound=None if measured.own_error is None else measured.bound(FLOAT64, reduction, FLOAT64),
         roundoff=roundoff,
-        anchor=anchor(reference, name),
         verdict="unjudged",
-        shape=tuple(arm.shape),
-        dtype=str(arm.dtype).removeprefix("torch."),
+        shape=tuple(reference.shape),
+        dtype=str(measured.arm.dtype).removeprefix("torch."),
         detail="",
+        reference=reference,
     )
-    if own is not None:
-        made = replace(made, own_error=distance(own, reference), own_bound=bound(FLOAT64, FLOAT64))
     if not math.isfinite(made.error):
-        return _not_finite(made, arm, reference, beyond_range)
-    judged = _judged(made, reference, simulate)
+        return _not_finite(made, measured.arm, beyond_range, held_in)
+    judged = _judged(made, measured, simulate, held_in)
     overflow = overflowed() if judged.verdict == "bug" and overflowed is not None else ""
     if overflow:
-        return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(made.dtype, overflow))
+        return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(_held(made, held_in), overflow))
     if judged.verdict == "bug" or judged.own_error is None or judged.own_bound is None or simulate is None:
         return judged
     if not judged.own_error > judged.own_bound:
         return judged
-    explained = FACTOR * _largest(simulate(FINE), reference) * FLOAT64 / FINE
+    if judged.verdict == "unjudged":
+        return judged
+    try:
+        finest = simulate(FINE)
+    except Exception as error:
+        return replace(judged, verdict="unjudged", detail=f"its own code in float64 is not judged; {_failed(error)}")
+    explained = FACTOR * _largest(finest, reference) * FLOAT64 / FINE
     return replace(judged, own_bound=max(judged.own_bound, explained))
 
 
-def norm(t: Tensor) -> float:
-    """Return the Euclidean norm in float64 on the CPU, scaled so that no square overflows or underflows."""
-    x = _plain(t)
-    if x.numel() == 0:
-        return 0.0
-    largest = float(x.abs().max())
-    if largest == 0 or not math.isfinite(largest):
-        return largest
-    return largest * float(torch.linalg.vector_norm(x / largest))
-
-
-def distance(a: Tensor, b: Tensor) -> float:
-    """Return ||a - b||, as ``norm`` does; 0 for equal infinities in both, NaN wherever else either is not finite."""
-    x, y = _plain(a), _plain(b)
-    difference = torch.where(x == y, 0.0, x - y)
-    found = norm(difference)
-    return found if math.isfinite(found) else math.nan
-
-
-def _plain(t: Tensor) -> Tensor:
-    plain = t.detach().to(device="cpu")
-    if plain.layout is not torch.strided:
-        plain = plain.to_dense()
-    plain = torch.view_as_real(plain.resolve_conj()) if plain.is_complex() else plain
-    return plain.to(torch.float64).contiguous()
-
-
-def _judged(made: Distance, reference: Tensor, simulate: Simulate | None) -> Distance:
-    precision = name_of(made.roundoff)
+def _judged(made: Distance, measured: Measured, simulate: Simulate | None, held_in: torch.dtype | None) -> Distance:
+    precision = name_of(made.roundoff, held_in)
     right: Verdict = "reduced" if made.roundoff > FLOAT32 else "rounding"
     if made.error == 0:
         return replace(made, verdict="equal", detail="equal to the float64 reference")
@@ -237,11 +156,17 @@ def _judged(made: Distance, reference: Tensor, simulate: Simulate | None) -> Dis
         return replace(made, verdict=right, detail=f"within what rounding in {precision} explains")
     if simulate is None:
         return replace(made, detail="farther than a well-conditioned sum explains; rounding was not simulated")
-    largest = _largest(simulate(max(FINE, made.roundoff)), reference) * min(1.0, made.roundoff / FINE)
+    try:
+        simulated = simulate(max(FINE, made.roundoff))
+    except Exception as error:  # the user's code, under a mode that it may not work under; the distance is kept
+        return replace(made, detail=f"farther than a well-conditioned sum explains; {_failed(error)}")
+    largest = _largest(simulated, made.reference) * min(1.0, made.roundoff / FINE)
     if math.isnan(largest):
         return replace(made, detail="farther than a well-conditioned sum explains; simulated rounding is not finite")
     if made.error <= FACTOR * largest:
         words = f"ill-conditioned: simulated rounding in {precision} moves it by up to {largest:.2g}"
+        if held_in in NARROW and (lost := _lost(measured)):
+            words = f"{lost:.0%} of its elements underflow to zero in {precision}: scale the loss"
         return replace(made, noise=largest, verdict=right, detail=words)
     times = f", {made.error / made.bound:.2g} times what a sum in {precision} explains" if made.bound else ""
     words = (
@@ -249,6 +174,10 @@ def _judged(made: Distance, reference: Tensor, simulate: Simulate | None) -> Dis
         f"{largest:.2g} at most"
     )
     return replace(made, noise=largest, verdict="bug", detail=words + _own_words(made))
+
+
+def _failed(error: Exception) -> str:
+    return "simulating rounding failed: " + " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _largest(simulated: Sequence[Tensor], reference: Tensor) -> float:
@@ -265,15 +194,30 @@ def _own_words(made: Distance) -> str:
     return f"; the same code in float64 is {made.own_error:.2g} away, so it shows in {made.dtype} only"
 
 
-def _not_finite(made: Distance, arm: Tensor, reference: Tensor, beyond_range: Callable[[], str] | None) -> Distance:
-    if not bool(torch.isfinite(_plain(reference)).all()):
+def _lost(measured: Measured) -> float:
+    """Return the share of the reference's elements, those of 0 apart, that are 0 in the arm."""
+    exact, arm = plain(measured.reference) != 0, plain(measured.arm) == 0
+    return float((exact & arm).sum()) / max(1, int(exact.sum()))
+
+
+def _held(made: Distance, held_in: torch.dtype | None) -> str:
+    return str(held_in).removeprefix("torch.") if held_in in NARROW else made.dtype
+
+
+def _not_finite(
+    made: Distance, arm: Tensor, beyond_range: Callable[[], str] | None, held_in: torch.dtype | None
+) -> Distance:
+    if made.quantity == "update" and held_in in NARROW and not bool(torch.isfinite(plain(made.reference)).all()):
+        return replace(made, verdict="reduced", detail="not finite, nor is the gradient that it was made from")
+    if not bool(torch.isfinite(plain(made.reference)).all()):
         return replace(made, detail="the float64 reference is not finite")
-    if bool(torch.isfinite(_plain(arm)).all()):
+    if bool(torch.isfinite(plain(arm)).all()):
         return replace(made, detail="the distance is beyond the range of float64")
     if beyond_range is None:
         return replace(made, detail=f"not finite, the reference is; {made.dtype} may have overflowed")
     where = beyond_range()
     if where:
-        return replace(made, detail="not finite: " + _OUT_OF_RANGE.format(made.dtype, where))
+        words = "not finite: " + _OUT_OF_RANGE.format(_held(made, held_in), where)
+        return replace(made, verdict="reduced" if held_in in NARROW else "unjudged", detail=words)
     words = f"not finite, though nothing the reference computes is beyond the range of {made.dtype}"
     return replace(made, verdict="bug", detail=words + _own_words(made))

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.audit.norms import rms
+
 NEAR = 8.0
 """How far rounding reaches, in u times the root mean square of the tensor: a few roundings of numbers of usual size."""
 
@@ -76,7 +78,7 @@ def _moved(x: Any, jumps: Sequence[Any], roundoff: float, uniform: Uniform) -> T
         away = x - jump
         if away.shape != x.shape:
             return None
-        reach = NEAR * roundoff * max(_rms(x), _rms(jump) if isinstance(jump, Tensor) else abs(jump))
+        reach = NEAR * roundoff * max(rms(x), rms(jump.to(x.dtype)) if isinstance(jump, Tensor) else abs(jump))
         near = (away.abs() < reach) & (away != 0)
         if bool(near.any()):
             moved = torch.where(near, jump + uniform(x) * reach, x if moved is None else moved)
@@ -85,13 +87,7 @@ def _moved(x: Any, jumps: Sequence[Any], roundoff: float, uniform: Uniform) -> T
 
 def _reordered(x: Tensor, roundoff: float, seed: int) -> Tensor | None:
     """Move each number by a function of it that is as good as random, so that equal numbers stay equal."""
-    reach = NEAR * roundoff * _rms(x) / 2
-    if not x.is_floating_point() or not 0 < reach < math.inf:
+    reach = NEAR * roundoff * rms(x) / 2 if x.is_floating_point() else 0.0
+    if not 0 < reach < math.inf:
         return None
     return x + reach * torch.sin(x * (1e3 * (1 + seed) / reach))
-
-
-def _rms(x: Tensor) -> float:
-    if not x.is_floating_point() or x.numel() == 0:
-        return 0.0
-    return float(torch.linalg.vector_norm(x)) / math.sqrt(x.numel())

@@ -77,7 +77,7 @@ def draws(operation: Any) -> bool:
 
 
 @cache
-def _outputs(operation: Any) -> tuple[tuple[bool, ...], tuple[tuple[int, str], ...]]:
+def outputs(operation: Any) -> tuple[tuple[bool, ...], tuple[tuple[int, str], ...]]:
     """Which results are new tensors, not views or arguments; which arguments are written, by position and name."""
     schema = operation._schema
     new = tuple(result.alias_info is None for result in schema.returns)
@@ -100,13 +100,21 @@ def tensors(value: object) -> Iterator[Tensor]:
 
 def computed(operation: Any, args: Args, kwargs: Kwargs, result: object) -> list[Tensor]:
     """Return the floating or complex tensors that a call made or wrote, each once; no views."""
-    new, written = _outputs(operation)
+    new, written = outputs(operation)
     results = (result,) if len(new) == 1 else result if isinstance(result, list | tuple) else ()
     found = [t for one, is_new in zip(results, new, strict=False) if is_new for t in tensors(one)]
     for place, argument in written:
         found += tensors(args[place] if place < len(args) else kwargs.get(argument))
     distinct = {id(t): t for t in found if t.is_floating_point() or t.is_complex()}
     return list(distinct.values())
+
+
+@cache
+def sums(operation: Any) -> bool:
+    """Whether it may sum although its results have as many elements as its arguments: for those ``terms`` has rules."""
+    kind = name(operation)
+    ruled = kind in MATMULS or kind in SUMS_OVER_DIM or kind in SCATTERS or "convolution" in kind
+    return ruled or operation._schema.name.startswith("aten::_foreach_")
 
 
 def terms(operation: Any, args: Args, kwargs: Kwargs, results: Iterable[Tensor]) -> int:

@@ -25,8 +25,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ablate.audit.anchor import signs
 from ablate.audit.checksum import checksum, unseen
 from ablate.audit.nearby import Place, here, source
+from ablate.audit.once import copied
 from ablate.audit.operation import computed, name, tensors, terms
 
 BUCKETS = 64
@@ -207,19 +209,14 @@ _SIGNS = _Signs()
 
 def _signs(length: int) -> Tensor:
     if _SIGNS.row.numel() < length:
-        size = max(1 << 16, 1 << (length - 1).bit_length())
-        bits = np.unpackbits(np.frombuffer(np.random.Generator(np.random.Philox(key=0)).bytes(size // 8), np.uint8))
-        _SIGNS.row = torch.from_numpy(bits.astype(np.float64) * 2 - 1)
+        _SIGNS.row = torch.from_numpy(signs("sketches of tensors", max(1 << 16, 1 << (length - 1).bit_length())))
     return _SIGNS.row[:length]
 
 
 def _copied(args: Any, kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     def copy(value: Any) -> Any:
         if isinstance(value, Tensor):
-            if value.layout is not torch.strided or 0 not in value.stride():
-                return value.detach().clone()
-            once = tuple(1 if stride == 0 else size for size, stride in zip(value.shape, value.stride(), strict=True))
-            return value.detach().as_strided(once, value.stride(), value.storage_offset()).clone().expand(value.shape)
+            return copied(value)
         if isinstance(value, list | tuple):
             return type(value)(copy(one) for one in value)
         return value

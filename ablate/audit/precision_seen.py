@@ -35,6 +35,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Attributes:
         roundoff: the coarsest unit roundoff; 0 until an operation has used something computed from a parameter.
         name: the type of that roundoff, or ``tf32-like (11 bits)`` for shortened mantissas.
+        dtype: the type that the numbers were held in, which decides their range.
         where: the user's line that used it, ``file.py:12 in forward``; empty if unknown.
     """
 
@@ -43,6 +44,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.roundoff = 0.0
         self.name = "none"
         self.where = ""
+        self.dtype = torch.float32
         self._counted = 0
 
     def __torch_dispatch__(
@@ -56,7 +58,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _look(self, t: Tensor) -> None:
         roundoff = unit_roundoff(t.dtype)
-        name = name_of(roundoff)
+        name = name_of(roundoff, t.dtype)
         if t.dtype in (torch.float32, torch.float64) and self._counted < TENSORS:
             self._counted += 1
             narrow = t.detach().float()
@@ -64,7 +66,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if short:
                 roundoff, name = short, f"tf32-like ({round(-math.log2(short))} bits)"
         if roundoff > self.roundoff:
-            self.roundoff, self.name, self.where = roundoff, name, source(here())
+            self.roundoff, self.name, self.dtype, self.where = roundoff, name, t.dtype, source(here())
 
 
 def shortened(t: Tensor) -> float:

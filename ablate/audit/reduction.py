@@ -6,15 +6,34 @@ network counts its own sum's terms and one for each step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
-from ablate.audit.operation import RESULTS_ADDED, computed, name, tensors, terms
+from ablate.audit.operation import RESULTS_ADDED, computed, name, outputs, sums, tensors, terms
 from ablate.audit.plain_attention import PlainAttention
 
 _KEPT = frozenset(("clone", "detach", "alias", "_to_copy", "copy", "contiguous", "_unsafe_view"))
+
+
+class _Kind(NamedTuple):
+    """What an operation does to heights, read off its name and schema once.
+
+    Attributes:
+        operation: the overload; kept, so that no other can take its place in memory.
+        looks: whether it makes or writes anything.
+        single: whether all it makes is its one result.
+        adds: how much higher its result is than the highest of its inputs; None where these do not count.
+        flat: whether its result has one rounding, if no input has more elements.
+    """
+
+    operation: Any
+    looks: bool
+    single: bool
+    adds: int | None
+    flat: bool
 
 
 class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
@@ -32,32 +51,56 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
         # address of a storage -> height of what was last computed there; an address in use is always set anew by the
         # operation that allocates it
         self._heights: dict[int, int] = {}
+        self._kinds: dict[int, _Kind] = {}  # by identity: an overload's own hash is slow, and this runs for each call
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Leave the mode for a block, whose operations are neither measured nor slowed down; it must be the inmost."""
+        self.__exit__(None, None, None)
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def __torch_dispatch__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Call the operation and note its terms."""
         kwargs = kwargs or {}
-        kind = name(func)
-        before = self._before(kind, args)
+        kind = self._kinds.get(id(func)) or self._learn(func)
+        if not kind.looks:
+            return func(*args, **kwargs)
+        before = 1 if kind.adds is None else max((self._heights.get(_address(t), 1) for t in tensors(args)), default=1)
         result = func(*args, **kwargs)
-        made = computed(func, args, kwargs, result)
+        if kind.single:
+            made = [result] if result.is_floating_point() or result.is_complex() else []
+        else:
+            made = computed(func, args, kwargs, result)
         if made:
-            if kind in RESULTS_ADDED:
-                height = before + 1
+            if kind.adds is not None:
+                height = before + kind.adds
+            elif kind.flat and _none_larger(args, result.numel()):
+                height = 1
             else:
-                height = before if kind in _KEPT else terms(func, args, kwargs, made)
+                height = terms(func, args, kwargs, made)
             for t in made:
                 self._heights[_address(t)] = height
             if height > self.longest:
                 self.longest, self.operation = height, str(func)
         return result
 
-    def _before(self, kind: str, args: tuple[Any, ...]) -> int:
-        """Height of the inputs, where the operation adds to them or hands them on."""
-        if kind not in _KEPT and kind not in RESULTS_ADDED:
-            return 1
-        return max((self._heights.get(_address(t), 1) for t in tensors(list(args))), default=1)
+    def _learn(self, func: Any) -> _Kind:
+        kind = name(func)
+        new, written = outputs(func)
+        single = new == (True,) and not written and str(func._schema.returns[0].type) == "Tensor"
+        adds = 1 if kind in RESULTS_ADDED else 0 if kind in _KEPT else None
+        found = _Kind(func, any(new) or bool(written), single, adds, single and not sums(func))
+        self._kinds[id(func)] = found
+        return found
+
+
+def _none_larger(args: tuple[Any, ...], size: int) -> bool:
+    return all(a.numel() <= size if isinstance(a, Tensor) else not isinstance(a, list | tuple) for a in args)
 
 
 def _address(t: Tensor) -> int:

@@ -8,6 +8,7 @@ and neither is a fault.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -48,3 +49,16 @@ def _written_by_itself(node: Any, operation: str, name: str) -> bool:
         if hasattr(node, flag):
             return bool(getattr(node, flag))
     return True
+
+
+def writes_what_it_saves() -> bool:
+    """Say whether the backward step that is running may belong to an operation that writes to what it saved.
+
+    Quick, where ``role`` looks at everything that was saved.
+    """
+    return _may_write(type(torch._C._current_autograd_node()))
+
+
+@cache
+def _may_write(node: type) -> bool:
+    return any(hasattr(node, _SAVED + name) for name in ("noise", "running_mean", "running_var"))

@@ -39,6 +39,7 @@ import torch
 from torch import Tensor
 
 from ablate.audit.kinks import with_kinks
+from ablate.audit.norms import rms
 from ablate.audit.operation import EXACT, MATMULS, computed, draws, name, tensors, terms
 from ablate.audit.plain_attention import PlainAttention
 from ablate.audit.roundoff import FLOAT32
@@ -139,7 +140,7 @@ class RoundingNoise(PlainAttention):  # type: ignore[no-untyped-call]
             relative += self._sum * math.sqrt(height)
         for t in made:
             if kind.startswith("_fft"):
-                t.add_(self._uniform(t, 1.0).mul_(relative * math.log2(max(2, t.numel())) * _rms(t)))
+                t.add_(self._uniform(t, 1.0).mul_(relative * math.log2(max(2, t.numel())) * rms(t)))
             elif not (t.numel() == 1 and kind in ROUNDED_ONCE and _exact(t, self._u)):
                 t.mul_(self._uniform(t, relative, around=1.0))
         return result
@@ -162,7 +163,7 @@ class RoundingNoise(PlainAttention):  # type: ignore[no-untyped-call]
     def _perturbed(self, a: Any) -> Any:
         if not isinstance(a, Tensor) or not (a.is_floating_point() or a.is_complex()) or a.numel() == 0:
             return a
-        return a + self._uniform(a, 1.0) * (self._u * math.sqrt(a.shape[-1] if a.dim() else 1) * _rms(a))
+        return a + self._uniform(a, 1.0) * (self._u * math.sqrt(a.shape[-1] if a.dim() else 1) * rms(a))
 
     def _constant(self, a: Any) -> Any:
         """A float constant as it might be rounded: to one value for the whole run."""
@@ -239,7 +240,3 @@ def _squared(a: Any) -> Any:
             return a.abs().square_().to(a.dtype)
         return a.square() if a.is_floating_point() else a
     return [_squared(one) for one in a] if isinstance(a, list) and any(True for _ in tensors(a)) else a
-
-
-def _rms(t: Tensor) -> float:
-    return float(torch.linalg.vector_norm(t)) / math.sqrt(t.numel())

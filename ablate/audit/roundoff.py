@@ -16,7 +16,7 @@ FLOAT32 = 2.0**-24
 
 FLOAT64 = 2.0**-53
 
-_NAMES = {FLOAT64: "float64", FLOAT32: "float32", 2.0**-11: "float16", 2.0**-8: "bfloat16"}
+_NAMES = {FLOAT64: "float64", FLOAT32: "float32", TF32: "tf32", 2.0**-8: "bfloat16"}
 
 
 def unit_roundoff(dtype: torch.dtype) -> float:
@@ -28,6 +28,13 @@ def unit_roundoff(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).eps) / 2
 
 
-def name_of(roundoff: float) -> str:
-    """Return the type with this unit roundoff in words; ``tf32-like (13 bits)`` for one that no type has."""
+def name_of(roundoff: float, held_in: torch.dtype | None = None) -> str:
+    """Return the type with this unit roundoff in words; ``tf32-like (13 bits)`` for one that no type has.
+
+    Args:
+        roundoff: float16 and tf32 have the same.
+        held_in: type of the numbers; where it has this roundoff, its name is returned.
+    """
+    if held_in is not None and unit_roundoff(held_in) == roundoff:
+        return str(held_in).removeprefix("torch.")
     return _NAMES.get(roundoff) or f"tf32-like ({round(-math.log2(roundoff))} bits)"

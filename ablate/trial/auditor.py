@@ -38,7 +38,7 @@ from ablate.trial.audit_rows import (
 )
 from ablate.trial.continuity import Continuity
 from ablate.trial.exchange import Kept, given, stored_batches
-from ablate.trial.free_run import FreeRun
+from ablate.trial.free_run import Begun, FreeRun
 from ablate.trial.local_audit import ArmsOwn, LocalAudit, values
 from ablate.trial.protocol import Batch
 from ablate.trial.rerun import Rerun
@@ -70,6 +70,7 @@ class Auditor:
         self._in_hand: tuple[Snapshot, Seen] | None = None
         self._row: list[tuple[Snapshot, Seen]] = []
         self._reference: Rerun | None = None
+        self._begun: Begun | None = None
         self._reduction = 0
         self._given_up = False
         plan = session.spec.audit
@@ -125,7 +126,7 @@ class Auditor:
                 self._record(at.batch_index, map(inputs_row, self._inputs_differ))
             if at.batch_index == self._last or self._given_up:  # the rest of the trial needs none of it
                 self._row.clear()
-                self._reference = self._reruns.draws = None
+                self._reference = self._reruns.draws = self._begun = None
 
     def _audit(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
         first = self._reference is None
@@ -134,13 +135,22 @@ class Auditor:
             self._reference, unlike = self._reruns.reference(at)
             self._record(at.batch_index, map(unseen_row, unlike))
         self._reference.draws = self._reruns.draws
-        local = LocalAudit(at, seen, self._reference, self._reduction)
+        judges_own = first or drew
+        overwritten = self._session.overwritten(at.batch_index)  # then the copies make a difference
+        shared = judges_own and not drew and not overwritten and self._reruns.same_code
+        slope = self._slope(self._reference, at) if shared else None
+        local = LocalAudit(at, seen, self._reference, self._reduction, same_code=shared, slope=slope)
         self._reduction = local.reduction
-        own = self._own_code(at, seen) if first or drew else None
+        if local.is_own_code:
+            self._note_slope(at, slope)
+            local.hold_against(local.reference)
+        elif judges_own:
+            local.hold_against(self._own_code(at, seen))
         # also where a fault looks clear: code that casts to bfloat16 does so in float64, and is as far off
-        if not self._precision.seen and local.exceeds(self._precision.roundoff, own):
+        if not self._precision.seen and local.exceeds(self._precision.roundoff):
             self._precision = self._reruns.precision(at, seen, self._precision)
-        judged = local.distances(self._precision.roundoff, own, self._precision.of_the_code)
+        precision = self._precision
+        judged = local.distances(precision.roundoff, precision.of_the_code, precision.held_in)
         distances = [_drawn(one, elsewhere) if drew else one for one in judged]
         if first:
             self._kept.values(local.values, dict(values(local.reference)), distances)
@@ -149,7 +159,7 @@ class Auditor:
         if every:
             self._where(at, distances)
         self._given_up = any(one.verdict == "bug" for one in distances)  # what follows, follows from it
-        self._free(at, seen, drew)
+        self._free(at, seen, drew, local)
         if first:
             seen_in = self._precision
             self._record(at.batch_index, [precision_row(seen_in.roundoff, seen_in.name, seen_in.where)])
@@ -157,17 +167,23 @@ class Auditor:
     def _own_code(self, at: Snapshot, seen: Seen) -> Seen:
         """Run the arm's own code in float64, and hold its gradient against its slope."""
         own = self._reruns.own(torch.float64)
-        observers: list[Observer] = [ArmsOwn(own.stepper, seen)]
-        slope = None
-        if self._session.task.audit_whole and at.batch_index == 0:
-            named = self._session.overwritten(at.batch_index)
-            slope = SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device), search=not named)
-            observers.insert(0, slope)
-        result = own.step(at, *observers, first=slope.begin if slope else None)
-        if slope:
+        slope = self._slope(own, at)
+        looking: list[Observer] = [slope] if slope else []
+        result = own.step(at, *looking, ArmsOwn(own.stepper, seen), first=slope.begin if slope else None)
+        self._note_slope(at, slope)
+        return result
+
+    def _slope(self, own: Rerun, at: Snapshot) -> SlopeAudit | None:
+        """Return the slope check of the batch that is about to be stepped, where there is one."""
+        if not self._session.task.audit_whole or at.batch_index != 0:
+            return None
+        named = self._session.overwritten(at.batch_index)
+        return SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device), search=not named)
+
+    def _note_slope(self, at: Snapshot, slope: SlopeAudit | None) -> None:
+        if slope is not None:
             self._record(at.batch_index, slope_rows(slope.results, slope.stopped, slope.behind))
             self._wrong_slopes = {player: [bug.name for bug in found.bugs] for player, found in slope.results.items()}
-        return result
 
     def _where(self, at: Snapshot, distances: Sequence[Distance]) -> None:
         """Look for the place of a fault, if there is one; what cannot be found out is no reason to stop."""
@@ -186,18 +202,21 @@ class Auditor:
             row = unseen_row(f"where the fault is: looking for it failed: {last_lines(error)}")
         self._record(at.batch_index, [row])
 
-    def _free(self, at: Snapshot, seen: Seen, drew: bool) -> None:
+    def _free(self, at: Snapshot, seen: Seen, drew: bool, local: LocalAudit) -> None:
         """Keep the first batches until they are all there, then hold their losses against a float64 run in a row."""
         spec = self._session.spec
         if not self._session.task.audit_whole or self._given_up or spec.numerics.gradient_noise:
             return
         if at.batch_index != len(self._row) or at.batch_index >= spec.audit.first:
             return
+        if at.batch_index == 0 and not drew:
+            self._begun = Begun.of(local, self._stepper.trainable)
         self._any_drew = self._any_drew or drew
         self._row.append((at, seen))
         if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
             self._reference.draws = DrawLog() if self._any_drew else None  # an empty log: draws in the arm's type
-            run = FreeRun([at for at, _ in self._row], [seen for _, seen in self._row], self._reference)
+            ats, arms = zip(*self._row, strict=True)
+            run = FreeRun(ats, arms, self._reference, self._begun)
             for batch, distance in run.distances(self._precision.roundoff, self._reduction):
                 found = _drawn(distance, self._reruns.drew_otherwise)
                 self._record(batch, distance_rows([found], self._reruns.reference_arm, every=True, check="free"))

@@ -9,18 +9,50 @@ with rounding in every operation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from ablate.audit.distance import Distance, judge
+from ablate.audit.measured import measure
 from ablate.audit.rounding_noise import RoundingNoise
-from ablate.trial.local_audit import SAMPLES
-from ablate.trial.protocol import Player
+from ablate.trial.local_audit import SAMPLES, LocalAudit
+from ablate.trial.protocol import Carry, Player
 from ablate.trial.rerun import Rerun
-from ablate.trial.seen import Seen
+from ablate.trial.seen import Gradients, Seen
 from ablate.trial.snapshot import Snapshot
 from ablate.trial.step import Observer
+
+
+@dataclass(frozen=True)
+class Begun:
+    """What a float64 step of the first batch gave: it need not be made again, only ended by its own gradients.
+
+    Attributes:
+        loss: of the first player.
+        gradients: those that its optimiser was to use.
+        buffers: as the step left them.
+        carries: what the step hands to the next batch.
+    """
+
+    loss: Tensor
+    gradients: Gradients
+    buffers: dict[str, Tensor]
+    carries: dict[str, Carry]
+
+    @classmethod
+    def of(cls, local: LocalAudit, trainable: object) -> Self | None:
+        """Return it from the first batch's comparison; None where that is not enough to go on from.
+
+        With several players each goes on from the arm's own update of the one before; and what passes change in a
+        trainable that keeps a state is not kept.
+        """
+        if len(local.reference.players) != 1 or hasattr(trainable, "state"):
+            return None
+        (only,) = local.reference.players.values()
+        return cls(only.loss, only.gradient, {name: only.after[name] for name in only.buffers}, local.carries)
 
 
 class FreeRun:
@@ -30,12 +62,16 @@ class FreeRun:
         ats: what each of them started from in the arm; the state of the first alone is used.
         arms: what the arm's steps gave.
         reference: the float64 stepper.
+        begun: its first step, if it was made before.
     """
 
-    def __init__(self, ats: Sequence[Snapshot], arms: Sequence[Seen], reference: Rerun) -> None:
+    def __init__(
+        self, ats: Sequence[Snapshot], arms: Sequence[Seen], reference: Rerun, begun: Begun | None = None
+    ) -> None:
         self._ats = ats
         self._arms = arms
         self._reference = reference
+        self._begun = begun
         self._simulated: list[list[Tensor]] = []
 
     def distances(self, roundoff: float, reduction: int) -> list[tuple[int, Distance]]:
@@ -51,10 +87,7 @@ class FreeRun:
             (
                 at.batch_index,
                 judge(
-                    quantity="loss",
-                    name=name,
-                    arm=arm.players[name].loss.cpu(),
-                    reference=exact[step],
+                    measure("loss", name, arm.players[name].loss.cpu(), exact[step]),
                     roundoff=roundoff,
                     reduction=reduction * (step + 1),
                     simulate=self._of(step),
@@ -70,6 +103,10 @@ class FreeRun:
     def _losses(self, roundoff: float = 0.0, seed: int = 0) -> list[Tensor]:
         losses = []
         for step, at in enumerate(self._ats):
+            if step == 0 and not roundoff and self._begun is not None:
+                self._reference.end(at, self._begun.gradients, self._begun.buffers, self._begun.carries)
+                losses.append(self._begun.loss.cpu())
+                continue
             noise = RoundingNoise(roundoff, seed * len(self._ats) + step) if roundoff else None
             start = _OneRoundoff(self._reference, roundoff, seed) if roundoff and step == 0 else None
             last = [LossOnly()] if step == len(self._ats) - 1 else []

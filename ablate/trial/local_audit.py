@@ -16,15 +16,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ablate.audit.distance import Distance, distance, error_bound, judge, norm, update_bound
+from ablate.audit.bounds import error_bound
+from ablate.audit.distance import FACTOR, Distance, judge
+from ablate.audit.measured import Measured, measure
+from ablate.audit.narrow_noise import NARROW, rounding_noise
 from ablate.audit.range_seen import RangeSeen
 from ablate.audit.reduction import ReductionLength
-from ablate.audit.rounding_noise import RoundingNoise
 from ablate.audit.roundoff import FLOAT32
 from ablate.trial.fingerprint import state
 from ablate.trial.protocol import Player
 from ablate.trial.rerun import Rerun
 from ablate.trial.seen import Seen
+from ablate.trial.slope_audit import SlopeAudit
 from ablate.trial.snapshot import Snapshot
 from ablate.trial.step import Observer, Stepper
 
@@ -49,13 +52,32 @@ class ArmsOwn(Observer):
         """Replace the gradients by the arm's."""
         for name, parameter in player.parameters.items():
             given = self._arm.players[player.name].given[name]
-            parameter.grad = None if given is None else given.to(parameter.device, parameter.dtype)
+            parameter.grad = None if given is None else given.to(parameter.device, parameter.dtype, copy=True)
 
     def update(self, player: Player) -> None:
-        """Replace the model's state by the arm's."""
+        """Replace the model's state by the arm's, for the next player to start from."""
+        if player.name == self._stepper.players[-1].name:
+            return
         with torch.no_grad():
             for name, tensor in state(self._stepper.model).items():
                 tensor.copy_(self._arm.players[player.name].after[name])
+
+
+class Unmeasured(Observer):
+    """Lets another look at the gradients without its own passes being measured."""
+
+    def __init__(self, other: Observer, length: ReductionLength) -> None:
+        self._other = other
+        self._length = length
+
+    def slope(self, player: Player) -> None:
+        """Let the other look."""
+        with self._length.left():
+            self._other.slope(player)
+
+    def update(self, player: Player) -> None:
+        """Let the other look."""
+        self._other.update(player)
 
 
 @dataclass(frozen=True)
@@ -77,84 +99,121 @@ class LocalAudit:
         arm: what the arm's step gave.
         reference: the float64 stepper.
         reduction: the longest sum of the step, if it is known from an earlier batch; 0 to find out.
+        same_code: whether the reference runs the arm's own code, but for the copies of what it saves; then it is looked
+            at whether these make a difference.
+        slope: looks at the float64 gradient as well.
+
+    Attributes:
+        reference: what the float64 step gave.
+        reduction: the longest sum of the step.
+        is_own_code: whether the arm's own code would give the very same: its copies made no difference.
+        carries: what the float64 step hands to the next batch.
     """
 
-    def __init__(self, at: Snapshot, arm: Seen, reference: Rerun, reduction: int = 0) -> None:
+    def __init__(
+        self,
+        at: Snapshot,
+        arm: Seen,
+        reference: Rerun,
+        reduction: int = 0,
+        *,
+        same_code: bool = False,
+        slope: SlopeAudit | None = None,
+    ) -> None:
         self._at = at
         self._arm = arm
         self._reference = reference
+        self._own: Seen | None = None
         self._samples = SAMPLES
+        self._held_in = torch.float32
+        self._failed: Exception | None = None
         self._simulated: dict[float, list[dict[Value, Tensor]]] = {}
         length = ReductionLength()
-        self.reference = self._run(None if reduction else length)
+        observers = [Unmeasured(slope, length)] if slope else []
+        self.reference = self._run(
+            None if reduction else length, *observers, compare=same_code, first=slope.begin if slope else None
+        )
+        self.is_own_code = same_code and not reference.overwritten
         self.reduction = reduction or length.longest
+        self.carries = dict(reference.stepper.carries)
 
     @cached_property
     def values(self) -> dict[Value, Tensor]:
         """What the arm's step gave."""
         return dict(values(self._arm))
 
-    def exceeds(self, roundoff: float, own: Seen | None) -> bool:
+    def hold_against(self, own: Seen) -> None:
+        """Take in what the arm's own code gave in float64, from the same state and with the arm's gradients."""
+        self._own = own
+
+    @cached_property
+    def _measured(self) -> dict[Value, Measured]:
+        exact = dict(values(self.reference))
+        own = {} if self._own is None else exact if self._own is self.reference else dict(values(self._own))
+        weights = self._weights()
+        return {
+            value: measure(value.quantity, value.name, self.values[value], one, own.get(value), weights.get(value))
+            for value, one in exact.items()
+        }
+
+    def exceeds(self, roundoff: float) -> bool:
         """Say whether any value, or one of the arm's own code in float64, is farther off than the plain bound allows.
 
         Rounding is not simulated for it.
         """
-        judged = self._judged(roundoff, dict(values(own)) if own is not None else {}, None)
-        return any(not one.within_bound or not (one.own_error or 0.0) <= (one.own_bound or 0.0) for one in judged)
+        return any(one.exceeds(roundoff, self.reduction) for one in self._measured.values())
 
-    def distances(self, roundoff: float, own: Seen | None, code_roundoff: float = FLOAT32) -> list[Distance]:
+    def distances(
+        self, roundoff: float, code_roundoff: float = FLOAT32, held_in: torch.dtype = torch.float32
+    ) -> list[Distance]:
         """Judge every value of the batch.
 
         Args:
             roundoff: unit roundoff of the coarsest arithmetic in the arm's step.
-            own: the arm's own code in float64, from the same state and with the arm's gradients; None if not run.
             code_roundoff: how far from exact the arm's own code is meant to be even in float64: it may round to float32
                 inside, or coarser on purpose.
+            held_in: the type that the arm's numbers are held in, which decides their range.
         """
-        owns = dict(values(own)) if own is not None else {}
-        self._samples = FEW if self.clearly_wrong(own) else SAMPLES
-        judged = self._judged(roundoff, owns, self._simulate)
-        return [self._of_the_code(one, code_roundoff) for one in judged]
-
-    def clearly_wrong(self, own: Seen | None) -> bool:
-        """Say whether the arm's own code is so far off in float64 that no conditioning could bring rounding there."""
-        if own is None:
-            return False
-        gradients = {value: exact for value, exact in values(self.reference) if value.quantity == "gradient"}
-        # held against the largest, or a gradient that is 0 but for float64's own rounding would count
-        largest = max(map(norm, gradients.values()), default=0.0)
-        explained = CLEAR * error_bound(largest, FLOAT32, self.reduction)
-        return any(distance(found, gradients[value]) > explained for value, found in values(own) if value in gradients)
-
-    def _judged(self, roundoff: float, own: dict[Value, Tensor], simulate: Simulate | None) -> list[Distance]:
-        weights = self._weights()
+        self._held_in = held_in
+        self._samples = FEW if self._clearly_wrong() else SAMPLES
         return [
-            judge(
-                quantity=value.quantity,
-                name=value.name,
-                arm=self.values[value],
-                reference=exact,
-                roundoff=roundoff,
-                reduction=self.reduction,
-                simulate=simulate and _of(simulate, value),
-                own=own.get(value),
-                weights=weights.get(value),
-                beyond_range=lambda: self._range.beyond,
-                overflowed=None if self._samples == FEW else lambda: self._range.overflow,
+            self._of_the_code(
+                judge(
+                    one,
+                    roundoff=roundoff,
+                    reduction=self.reduction,
+                    simulate=_of(self._simulate, value),
+                    beyond_range=lambda: self._range.beyond,
+                    overflowed=None if self._samples == FEW else lambda: self._range.overflow,
+                    held_in=held_in,
+                ),
+                one,
+                code_roundoff,
             )
-            for value, exact in values(self.reference)
+            for value, one in self._measured.items()
         ]
 
-    def _of_the_code(self, one: Distance, roundoff: float) -> Distance:
+    def _clearly_wrong(self) -> bool:
+        """Say whether the arm's own code is so far off in float64 that no conditioning could bring rounding there.
+
+        Of code that casts to a narrow type nothing is clear: what is too small for it is lost in float64 too.
+        """
+        if self._held_in in NARROW:
+            return False
+        gradients = [one for one in self._measured.values() if one.quantity == "gradient"]
+        # held against the largest, or a gradient that is 0 but for float64's own rounding would count
+        largest = max((one.scale for one in gradients), default=0.0)
+        explained = CLEAR * error_bound(largest, FLOAT32, self.reduction)
+        return any(one.own_error is not None and one.own_error > explained for one in gradients)
+
+    def _of_the_code(self, one: Distance, measured: Measured, roundoff: float) -> Distance:
         """Call a fault what the arm's own code does in float64 too, even where the arm's precision would hide it."""
         if one.own_error is None or one.own_bound is None or one.verdict == "bug" or one.own_error <= one.own_bound:
             return one
-        weights = self._weights().get(Value(one.quantity, one.name))
-        if weights is None:
-            explained = error_bound(one.scale, roundoff, self.reduction)
-        else:
-            explained = update_bound(one.scale, roundoff, self.reduction, norm(weights), roundoff)
-        if not one.own_error > explained:
+        if not one.own_error > measured.bound(roundoff, self.reduction, roundoff):
+            return one
+        # what a narrow type loses is lost in the code's casts too, and its rounding was simulated
+        if self._held_in in NARROW and roundoff > FLOAT32 and one.own_error <= FACTOR * (one.noise or 0.0):
             return one
         words = f"the arm's own code in float64 is {one.own_error:.2g} from the reference, where rounding is gone"
         return replace(one, verdict="bug", detail=words)
@@ -162,18 +221,26 @@ class LocalAudit:
     @cached_property
     def _range(self) -> RangeSeen:
         """Where the reference leaves the range of the arm's type."""
-        seen = RangeSeen(next(iter(self._arm.players.values())).loss.dtype)
+        loss = next(iter(self._arm.players.values())).loss.dtype
+        seen = RangeSeen(self._held_in if self._held_in in NARROW else loss)
         self._run(seen)
         return seen
 
-    def _run(self, inside: AbstractContextManager[Any] | None = None) -> Seen:
-        return self._reference.step(self._at, ArmsOwn(self._reference.stepper, self._arm), inside=inside)
+    def _run(self, inside: AbstractContextManager[Any] | None = None, *observers: Observer, **changes: Any) -> Seen:
+        own = ArmsOwn(self._reference.stepper, self._arm)
+        return self._reference.step(self._at, *observers, own, inside=inside, **changes)
 
     def _simulate(self, roundoff: float) -> list[dict[Value, Tensor]]:
+        if self._failed is not None:
+            raise self._failed
         if roundoff not in self._simulated:
-            self._simulated[roundoff] = [
-                dict(values(self._run(RoundingNoise(roundoff, seed)))) for seed in range(self._samples)
-            ]
+            held_in = self._held_in if roundoff > FLOAT32 else torch.float32
+            noises = (rounding_noise(roundoff, seed, held_in) for seed in range(self._samples))
+            try:
+                self._simulated[roundoff] = [dict(values(self._run(noise))) for noise in noises]
+            except Exception as error:
+                self._failed = error
+                raise
         return self._simulated[roundoff]
 
     def _weights(self) -> dict[Value, Tensor]:

@@ -9,11 +9,13 @@ from copy import deepcopy
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ablate.audit.fresh import fresh_copies
 from ablate.audit.replayed_draws import DrawLog, DrawnIn
 from ablate.trial import checkpoint
-from ablate.trial.seen import Seen
+from ablate.trial.protocol import Carry, Loss
+from ablate.trial.seen import Gradients, Seen
 from ablate.trial.snapshot import Snapshot, batch_of, begin
 from ablate.trial.step import Observer, Stepper
 
@@ -30,9 +32,12 @@ class Rerun:
         reference: eager, one thread, no oneDNN, and with every tensor copied that autograd saves. If not, it runs under
             this process's own threads and flags, aliases included.
         drawn_in: the arm's precision, in which its draws from torch's global generator were made.
+        compiled: what the arm makes of a loss function.
 
     Attributes:
         draws: the arm's draws of the batch, with their types and layouts, to be repeated; None if they are not known.
+        overwritten: whether something changed what the last step had saved before backward used it, if that was
+            compared.
 
     Raises:
         Exception: whatever the trainable raises when it is built or run like this.
@@ -47,16 +52,18 @@ class Rerun:
         device: torch.device,
         reference: bool,
         drawn_in: torch.dtype,
+        compiled: Callable[[Loss], Loss],
     ) -> None:
         self._env = env
         self._reference = reference
         self._drawn_in = drawn_in
         self.draws: DrawLog | None = None
+        self.overwritten = False
         self.dtype = dtype
         self.device = device
         with self.numerics():
             trainable = make(**settings)
-            self.stepper = Stepper(trainable, trainable.build().to(device=device, dtype=dtype))
+            self.stepper = Stepper(trainable, trainable.build().to(device=device, dtype=dtype), compiled)
         players = self.stepper.players
         self._options = {player.name: deepcopy(player.optimiser.state_dict()["param_groups"]) for player in players}
 
@@ -92,6 +99,7 @@ class Rerun:
         inside: AbstractContextManager[Any] | None = None,
         go_on: bool = False,
         first: Callable[[], None] | None = None,
+        compare: bool = False,
     ) -> Seen:
         """Step the batch of ``at`` and return what it gave.
 
@@ -101,6 +109,7 @@ class Rerun:
             inside: a further context for it.
             go_on: whether to step from where this stepper stands, not from the arm's state.
             first: called when the stepper stands there.
+            compare: whether to compare what is saved when it is used, which a reference copies.
         """
         seen = Seen(self.stepper)
         with self.numerics(), ExitStack() as stack:
@@ -110,14 +119,29 @@ class Rerun:
             checkpoint.restore_generators(at.generators)
             if first is not None:
                 first()
-            if self._reference:
-                stack.enter_context(fresh_copies())
+            copies = stack.enter_context(fresh_copies(compare)) if self._reference else None
             if inside is not None:
                 stack.enter_context(inside)
             if self.draws is not None:
                 stack.enter_context(DrawnIn(self._drawn_in, self.draws))
             self.stepper.step(batch, seen, *observers)
+            self.overwritten = copies is not None and copies.overwritten
         return seen
+
+    def end(
+        self, at: Snapshot, gradients: Gradients, buffers: Mapping[str, Tensor], carries: Mapping[str, Carry]
+    ) -> None:
+        """Go to where a step of the batch of ``at`` would end, given what its passes gave; there is one player."""
+        (player,) = self.stepper.players
+        with self.numerics():
+            self.begin(at)
+            with torch.no_grad():
+                for name, buffer in self.stepper.model.named_buffers():
+                    buffer.copy_(buffers[name])
+            for name, parameter in player.parameters.items():
+                parameter.grad = gradients[name]
+            self.stepper.carries = dict(carries)
+            self.stepper.optimise(player)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from ablate.audit.precision_seen import PrecisionSeen
 from ablate.audit.replayed_draws import DrawLog
 from ablate.audit.roundoff import FLOAT32, TF32, unit_roundoff
 from ablate.design.trial_spec import Numerics
+from ablate.trial.compiled import maybe_compiled
 from ablate.trial.local_audit import ArmsOwn
 from ablate.trial.memory_format import lay_out
 from ablate.trial.numerics import DTYPES
@@ -34,6 +35,7 @@ class ArmPrecision:
         where: what says so: the grid, or a line of code.
         of_the_code: how far from exact its own code is meant to be even in float64.
         seen: whether a step was looked at, and not only the grid.
+        held_in: the type that its numbers are held in, which decides their range.
     """
 
     roundoff: float
@@ -41,13 +43,17 @@ class ArmPrecision:
     where: str
     of_the_code: float = FLOAT32
     seen: bool = False
+    held_in: torch.dtype = torch.float32
 
 
 def declared_precision(numerics: Numerics) -> ArmPrecision:
     """Return what the grid says."""
     name = "tf32" if numerics.tf32 else numerics.precision
     return ArmPrecision(
-        max(unit_roundoff(DTYPES[numerics.precision]), TF32 if numerics.tf32 else 0.0), name, f"declared: {name}"
+        max(unit_roundoff(DTYPES[numerics.precision]), TF32 if numerics.tf32 else 0.0),
+        name,
+        f"declared: {name}",
+        held_in=DTYPES[numerics.precision],
     )
 
 
@@ -63,19 +69,24 @@ class Reruns:
         drew_otherwise: whether the arm, in a batch so far, left that generator elsewhere than its own code does when
             it is run as written: what the trainable compiles itself draws one number, and makes others of it.
         reference_arm: the arm whose settings the reference has.
+        same_code: whether the reference is what ``own`` makes in float64, but for the copies of what autograd saves.
     """
 
     def __init__(self, make: Callable[..., Any], session: Session) -> None:
         self.draws: DrawLog | None = None
         self.drew_otherwise = False
         self.reference_arm = session.spec.arm
+        self.same_code = False
         self._make = make
         self._session = session
         self._dtype = DTYPES[session.spec.numerics.precision]
 
-    def own(self, dtype: torch.dtype) -> Rerun:
-        """Return the arm's own code, on its device and under its threads and flags, without torch.compile."""
-        made = self._rerun(self._session.spec.settings, {}, dtype, reference=False)
+    def own(self, dtype: torch.dtype, compiled: bool = False) -> Rerun:
+        """Return the arm's own code, on its device and under its threads and flags.
+
+        Without torch.compile, unless it is to be ``compiled`` where the arm is.
+        """
+        made = self._rerun(self._session.spec.settings, {}, dtype, reference=False, compiled=compiled)
         lay_out(made.stepper.model, self._session.spec.numerics.memory_format)
         return made
 
@@ -95,8 +106,16 @@ class Reruns:
                 words = [f"arm {reference.arm}, since its settings make another model: {last_lines(error)}"]
             else:
                 self.reference_arm = reference.arm
+                alike = repr(sorted(reference.settings.items())) == repr(sorted(spec.settings.items()))
+                self.same_code = alike and reference.env == spec.numerics.env and self._like_a_reference()
                 return made, words
+        self.same_code = self._like_a_reference()
         return self._rerun(spec.settings, {}, torch.float64, reference=True), words
+
+    def _like_a_reference(self) -> bool:
+        """Say whether the arm's own numerics differ from a reference's in nothing that float64 on a CPU would show."""
+        plain = self._session.spec.numerics.memory_format == "contiguous"
+        return plain and self._session.device == CPU and torch.get_num_threads() == 1
 
     def note_draws(self, at: Snapshot, seen: Seen, drew: bool) -> None:
         """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike."""
@@ -118,11 +137,21 @@ class Reruns:
             again.step(at, ArmsOwn(again.stepper, seen), inside=mode)
         found, code = looking[self._dtype], max(FLOAT32, looking[torch.float64].roundoff)
         if found.roundoff <= declared.roundoff:
-            return ArmPrecision(declared.roundoff, declared.name, declared.where, code, seen=True)
-        return ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, seen=True)
+            return replace(declared, of_the_code=code, seen=True)
+        return ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, True, found.dtype)
 
-    def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool) -> Rerun:
+    def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool, compiled: bool = False) -> Rerun:
         device = CPU if reference else self._session.device
-        made = Rerun(self._make, settings, env, dtype, device, reference, self._dtype)
+        numerics = self._session.spec.numerics if compiled else Numerics()
+        made = Rerun(
+            self._make,
+            settings,
+            env,
+            dtype,
+            device,
+            reference,
+            self._dtype,
+            lambda loss: maybe_compiled(loss, numerics),
+        )
         made.draws = self.draws
         return made

@@ -20,7 +20,7 @@ class PlayerSeen:
     Attributes:
         loss: before the step.
         gradient: those after ``after_backward``.
-        given: those that the optimiser used, with the arm's declared noise.
+        given: those that the optimiser used, with the arm's declared noise; the same tensors without it.
         weights: the player's parameters when the optimiser was called.
         update: how far the step and ``after_step`` moved each, in float64.
         after: parameters and buffers of the whole model after the step.
@@ -42,6 +42,7 @@ class Seen(Observer):
     def __init__(self, stepper: Stepper) -> None:
         self.players: dict[str, PlayerSeen] = {}
         self._model: nn.Module = stepper.model
+        self._disturbed = stepper.disturb is not None
 
     def loss(self, player: Player, loss: Tensor) -> bool:
         """Copy the loss; never stop."""
@@ -55,7 +56,7 @@ class Seen(Observer):
     def given(self, player: Player) -> None:
         """Copy what the optimiser is given, and the state it starts from."""
         seen = self.players[player.name]
-        seen.given = gradients(player)
+        seen.given = gradients(player) if self._disturbed else seen.gradient
         seen.weights = {name: parameter.detach().clone() for name, parameter in player.parameters.items()}
 
     def update(self, player: Player) -> None:

@@ -7,15 +7,17 @@ import pytest
 import torch
 
 from ablate.audit.anchor import anchor, signs
-from ablate.audit.distance import FACTOR, FINE, distance, error_bound, judge, norm, update_bound
+from ablate.audit.bounds import error_bound, update_bound
+from ablate.audit.distance import FACTOR, FINE, judge
+from ablate.audit.measured import measure
+from ablate.audit.norms import distance, norm
 from ablate.audit.range_seen import RangeSeen
 from ablate.audit.roundoff import FLOAT32, FLOAT64, name_of, unit_roundoff
 
 
-def verdict(arm, reference, roundoff=FLOAT32, reduction=100, **given):
-    return judge(
-        quantity="gradient", name="w", arm=arm, reference=reference, roundoff=roundoff, reduction=reduction, **given
-    )
+def verdict(arm, reference, roundoff=FLOAT32, reduction=100, own=None, weights=None, **given):
+    measured = measure("gradient", "w", arm, reference, own, weights)
+    return judge(measured, roundoff=roundoff, reduction=reduction, **given)
 
 
 def random(*shape, seed=0):
@@ -28,7 +30,7 @@ def test_unit_roundoff_is_half_the_gap_above_one():
         assert unit_roundoff(dtype) == u
         assert float(torch.tensor(1 + 2 * u, dtype=torch.float64).to(dtype)) == 1 + 2 * u
         assert float(torch.tensor(1 + 0.99 * u, dtype=torch.float64).to(dtype)) == 1
-        assert name_of(u) == str(dtype).removeprefix("torch.")
+        assert name_of(u, dtype) == str(dtype).removeprefix("torch.")
     assert name_of(2.0**-13) == "tf32-like (13 bits)"
     with pytest.raises(TypeError):
         unit_roundoff(torch.int64)

@@ -112,3 +112,27 @@ def test_nothing_is_kept_alive_after_the_graph():
     del h, loss
     gc.collect()
     assert kept() is None
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_what_was_written_before_backward_is_noticed_if_that_is_asked_for(write):
+    x = torch.tensor([2.0, 0.0, torch.nan], requires_grad=True)
+    buffer = np.ones(3, dtype=np.float32)
+    norm = nn.BatchNorm1d(3)  # writes its running statistics after it has saved them
+    with fresh_copies(compare=True) as copies:
+        loss = (x * torch.from_numpy(buffer)).tanh().sum() + norm(torch.ones(4, 3) * x).sum()
+        if write:
+            buffer[1] = -0.0
+        loss.backward()
+    assert copies.overwritten is write
+
+
+def test_a_zero_that_changes_its_sign_is_another_value():
+    x = torch.ones(1, requires_grad=True)
+    zero = torch.zeros(1)
+    with fresh_copies(compare=True) as copies:
+        y = x * zero
+        zero.data.neg_()
+        y.backward()
+    assert copies.overwritten
+    assert not torch.signbit(x.grad)

@@ -92,3 +92,13 @@ def test_values_and_generator_are_untouched():
 
 def test_nothing_summed():
     assert length(lambda: t(3)) == (1, "")
+
+
+def test_what_runs_while_the_mode_is_left_does_not_count():
+    look = ReductionLength()
+    with look:
+        t(5, 3).sum()
+        with look.left():
+            t(5, 70).sum()
+        t(4, 4).sum()
+    assert look.longest == 16

@@ -7,7 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ablate.audit.distance import FACTOR, distance, judge
+from ablate.audit.distance import FACTOR, judge
+from ablate.audit.measured import measure
+from ablate.audit.norms import distance
 from ablate.audit.rounding_noise import RoundingNoise
 from ablate.audit.roundoff import FLOAT32
 
@@ -194,15 +196,9 @@ def test_a_bias_in_front_of_batch_normalisation_is_rounding_and_a_missing_term_i
     for name in exact:
 
         def verdict(value, name=name):
-            return judge(
-                quantity="gradient",
-                name=name,
-                arm=value,
-                reference=exact[name],
-                roundoff=U,
-                reduction=216,
-                simulate=lambda _: [one[name] for one in samples],
-            ).verdict
+            measured = measure("gradient", name, value, exact[name])
+            simulate = lambda _: [one[name] for one in samples]  # noqa: E731
+            return judge(measured, roundoff=U, reduction=216, simulate=simulate).verdict
 
         assert verdict(arm[name]) == "rounding"
         assert verdict(arm[name] + 1e-4 * FACTOR) == "bug"
