@@ -62,17 +62,23 @@ class Node:
 class Cluster:
     """Made without a node; ``add_node`` starts the first as the head. A context manager that ends what it started."""
 
-    def __init__(self, head: Mapping[str, float] | None = None, dashboard: bool = False) -> None:
+    def __init__(self, head: Mapping[str, float] | None = None, dashboard: bool = False, token: bool = False) -> None:
         """Start the head.
 
         Args:
             head: what trials may use of it; by default nothing.
             dashboard: whether it serves Ray's dashboard, and with it jobs, at ``dashboard_url``.
+            token: whether it asks for a token, which lies in ``home``, where Ray looks for it.
         """
         # not pytest's folder: Ray's sockets have room for 107 letters
         self._folder = Path(tempfile.mkdtemp(prefix="ab-", dir="/tmp"))
         (self._folder / "pretend").mkdir()
         (self._folder / "pretend" / "sitecustomize.py").write_text(textwrap.dedent(ELSEWHERE))
+        self.home = self._folder / "home"
+        (self.home / ".ray").mkdir(parents=True)
+        (self.home / ".ray" / "auth_token").write_text("0123456789abcdef" * 4)
+        # without a mode of its own the head would ask for the token of this user's embedded Rays
+        self._auth = {"RAY_AUTH_MODE": "token", "HOME": str(self.home)} if token else {"RAY_AUTH_MODE": "disabled"}
         self.nodes: list[Node] = []
         self.address = f"127.0.0.1:{_free_port()}"
         self.dashboard_url = f"http://127.0.0.1:{(port := _free_port())}"
@@ -158,16 +164,18 @@ class Cluster:
         ]
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_ADDRESS", "PYTEST_"))}
         settings = {
-            "RAY_AUTH_MODE": "disabled",  # else a token of this user's embedded Rays would be asked for
             # a dead machine is known as such within seconds, not Ray's 25
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_failure_threshold": "8",  # of 1 s each: fewer, and a busy machine's nodes count as dead
             "RAY_health_check_initial_delay_ms": "0",
+            # how long a dashboard and its parts may take to come up, where the machine is busy
+            "RAY_DASHBOARD_STARTUP_TIMEOUT_S": f"{START_S:.0f}",
+            "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": f"{START_S:.0f}",
         }
         with open(folder / "start.log", "wb") as log:
             process = subprocess.Popen(
                 command,
-                env={**kept, **settings, "TMPDIR": str(folder), **env},
+                env={**kept, **settings, **self._auth, "TMPDIR": str(folder), **env},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
