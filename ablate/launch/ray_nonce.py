@@ -7,12 +7,15 @@ journals where nobody looks for them.
 from __future__ import annotations
 
 import secrets
+import socket
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from ablate.errors import Problem, StoreError
 from ablate.launch.ray_nodes import Answer, ask_all
+from ablate.record.paths import StorePaths
+from ablate.trial.task import TrialEnd, TrialTask
 
 PATIENCE_S = 5.0
 """A network file system may show a new file of another machine a few seconds late."""
@@ -68,6 +71,24 @@ def judge(store: Path, answers: Iterable[Answer], patience_s: float = PATIENCE_S
     if problems:
         problems[-1] = Problem(problems[-1].where, problems[-1].found, advice=ADVICE)
         raise StoreError(*problems)
+
+
+def without_store(task: TrialTask) -> TrialEnd | None:
+    """Return the end of a trial that landed where its store is not; None where it is.
+
+    Nodes that join later were not asked by ``check_shared``, so each trial looks for itself.
+    """
+    if task.remote or StorePaths(Path(task.root)).spec_json.exists():
+        return None
+    spec, host = task.spec, socket.gethostname()
+    return TrialEnd(
+        trial_id=spec.trial_id,
+        attempt=task.attempt,
+        status="failed",
+        kind="store",
+        error=f"node {host} does not have this store: trial {spec.trial_id} (arm {spec.arm}, block {spec.block}) cannot "
+        f"be recorded there\n    {ADVICE}",
+    )
 
 
 def _wait_for(path: Path, text: str, deadline: float) -> bool:

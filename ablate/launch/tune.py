@@ -34,6 +34,7 @@ from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
+from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
@@ -60,6 +61,8 @@ class TrialActor(tune.Trainable):
         """Run the trial named by the configuration."""
         told = self.config.get("task") or self._tasks[self.config["trial_id"]]
         task = on_node(TrialTask.model_validate_json(told), self._folder)
+        if refused := without_store(task):
+            return {"end": refused.model_dump_json(), "done": True}
         if task.spec.numerics.device == "cuda":
             assigned = ray.get_runtime_context().get_accelerator_ids()["GPU"]  # what Ray says wins
             task = task.model_copy(update={"gpus": tuple(assigned)})

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import pytest
 
 from ablate.errors import StoreError
 from ablate.launch.ray_nodes import Answer
-from ablate.launch.ray_nonce import judge, runs_trials
+from ablate.launch.ray_nonce import judge, runs_trials, without_store
+from ablate.trial.task import TrialTask
+from tests.trial.spec_factory import make_spec
 
 
 def test_a_node_whose_file_is_here_is_well(tmp_path):
@@ -39,6 +42,17 @@ def test_a_file_of_the_same_name_with_another_text_is_not_the_nodes(tmp_path):
     (tmp_path / "nonce-1").write_text("an old one")
     with pytest.raises(StoreError, match="another folder"):
         judge(tmp_path, [Answer("a", {"CPU": 1}, ("nonce-1", "secret", ""))], patience_s=0)
+
+
+def test_a_trial_that_lands_on_a_later_node_without_the_store_is_not_begun(tmp_path):
+    task = TrialTask(spec=make_spec("m:f"), root=str(tmp_path), attempt=1, cwd="/", search=())
+    end = without_store(task)
+    assert (end.kind, end.status) == ("store", "failed")
+    assert f"node {socket.gethostname()} does not have this store" in end.error
+    assert "mount at the same path, or a URI" in end.error
+    (tmp_path / "spec.json").touch()
+    assert without_store(task) is None
+    assert without_store(task.model_copy(update={"root": "/nowhere", "remote": "s3://b/r"})) is None
 
 
 def test_a_head_that_runs_no_trials_is_not_asked():
