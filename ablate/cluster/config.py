@@ -13,7 +13,6 @@ from pathlib import Path
 
 from ablate.cluster.aws import aws_problems
 from ablate.cluster.cluster_file import ClusterFile, read_cluster_file
-from ablate.cluster.hosts import HOSTS
 from ablate.cluster.node_types import node_types_of
 from ablate.cluster.parts import find
 from ablate.cluster.ray_schema import schema_problems
@@ -22,6 +21,7 @@ from ablate.design.yaml_source import Loc
 from ablate.errors import BadInput, Problem
 
 POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+HOST_FLAGS = re.compile(r"ablate\.cluster\.host_flags ([^\s)]+)")
 START_COMMANDS = ("head_start_ray_commands", "worker_start_ray_commands")
 
 
@@ -74,10 +74,29 @@ def _on_premise(file: ClusterFile) -> Iterator[Problem]:
             found = "is refused by Ray for machines that are already there"
             yield file.problem((key,), found, advice="remove it, and write what each offers under metadata.hosts")
     for key in START_COMMANDS:
-        commands = find(file, (key,)) or []
-        if "ablate.cluster.host_flags" not in " ".join(str(command) for command in commands):
-            found = f"does not ask `ablate.cluster.host_flags`, so that Ray never learns {'.'.join(map(str, HOSTS))}"
+        commands = " ".join(str(command) for command in find(file, (key,)) or [])
+        read = HOST_FLAGS.search(commands)
+        if read is None:
+            found = "does not ask `ablate.cluster.host_flags`, so that Ray never learns metadata.hosts"
             yield file.problem((key,), found, advice="take over the command of configs/cluster/onprem.yaml")
+        elif not any(source.exists() and source.samefile(file.path) for source in _mounted_at(file, read[1])):
+            found = f"reads {read[1]} on each machine, where this file is not mounted"
+            yield file.problem((key,), found, advice=f"add `{read[1]}: {file.path}` to file_mounts")
+
+
+def _mounted_at(file: ClusterFile, target: str) -> list[Path]:
+    """Return what may be at a path on a node: by the last mount of it or of a folder above it."""
+    mounts = find(file, ("file_mounts",))
+    found: list[Path] = []
+    for place, source in mounts.items() if isinstance(mounts, dict) else ():
+        if target == place or target.startswith(f"{place}/"):
+            found = [path / target.removeprefix(place).lstrip("/") for path in _likely(file, str(source))]
+    return found
+
+
+def _likely(file: ClusterFile, source: str) -> list[Path]:
+    """Return where `ray up` may find a source: it looks in the folder it is run in, taken to be this or one above."""
+    return [folder / os.path.expanduser(source) for folder in (Path.cwd(), *file.path.resolve().parents)]
 
 
 def _kuberay(file: ClusterFile) -> Iterator[Problem]:
@@ -116,11 +135,9 @@ def _start_parameters(file: ClusterFile, here: Loc) -> Iterator[Problem]:
 
 
 def _mounts(file: ClusterFile) -> Iterator[Problem]:
-    """Yield sources that `ray up` would not find from wherever it is likely to be run: here, or above the file."""
     mounts = find(file, ("file_mounts",))
-    folders = [Path.cwd(), *file.path.resolve().parents]
     for target, source in mounts.items() if isinstance(mounts, dict) else ():
-        if not any((folder / os.path.expanduser(str(source))).exists() for folder in folders):
+        if not any(path.exists() for path in _likely(file, str(source))):
             advice = (
                 f"`ray up` looks for it in the folder that it is run in; it is not in {Path.cwd()} or above the file"
             )

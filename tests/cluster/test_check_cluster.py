@@ -68,7 +68,7 @@ def test_a_file_without_a_fault_passes(tmp_path, text):
         ),
         (AWS, "ami-1", "resolve:ssm:/ubuntu/arm64/ami-id", "an image for arm64, and m7i.xlarge has x86 processors"),
         (AWS, AWS, AWS + "file_mounts: {~/a: nowhere}\n", "cluster.yaml:15: file_mounts.~/a: nowhere does not exist"),
-        (LAB, LAB, LAB + "file_mounts: {~/a: nowhere}\n", "file_mounts.~/a: nowhere does not exist"),
+        (LAB, "{~/lab.yaml: ", "{~/a: nowhere, ~/lab.yaml: ", "file_mounts.~/a: nowhere does not exist"),
         # a lab's machines
         (
             LAB,
@@ -78,9 +78,15 @@ def test_a_file_without_a_fault_passes(tmp_path, text):
         ),
         (
             LAB,
-            "worker_start_ray_commands: [python -m ablate.cluster.host_flags x]\n",
-            "",
-            "worker_start_ray_commands: does not ask",
+            "worker_start_ray_commands:",
+            "setup_commands:",
+            "worker_start_ray_commands: does not ask `ablate.cluster",
+        ),
+        (
+            LAB,
+            "~/lab.yaml)",
+            "~/copy.yaml)",
+            "head_start_ray_commands: reads ~/copy.yaml on each machine, where this file",
         ),
         (LAB, "10.0.0.12: {", "10.0.0.13: {", "10.0.0.12 has no entry in metadata.hosts"),
         # a manifest
@@ -131,6 +137,25 @@ def test_a_source_is_looked_for_here_and_above_the_file(tmp_path, monkeypatch):
     (tmp_path / "elsewhere" / "here").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     check_cluster(path)
+
+
+def test_a_labs_machines_read_this_file_and_no_copy_of_it(tmp_path):
+    text = LAB.replace("~/lab.yaml", "~/lab/labs/cluster.yaml").replace(
+        "{~/lab/labs/cluster.yaml: cluster.yaml}", "{~/lab: .}"
+    )
+    (tmp_path / "labs").mkdir()
+    path = write(tmp_path / "labs", text)
+    check_cluster(path)  # by the folder that holds it
+    other = tmp_path / "mine.yaml"
+    other.write_text(text)
+    said = refused(check_cluster, other)
+    assert (
+        "worker_start_ray_commands: reads ~/lab/labs/cluster.yaml on each machine, where this file is not mounted"
+        in said
+    )
+    assert "add `~/lab/labs/cluster.yaml: mine.yaml` to file_mounts" in said
+    other.write_text(text.replace("{~/lab: .}", "{~/lab: ., ~/lab/labs/cluster.yaml: mine.yaml}"))
+    check_cluster(other)
 
 
 def test_without_botocore_an_instance_type_is_held_against_its_pattern(tmp_path, monkeypatch):

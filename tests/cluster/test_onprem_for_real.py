@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ablate.cluster.config import check_cluster
 from ablate.record.reader import Run
 from tests.cluster import lab
 from tests.conftest import DOUBLES, whole
@@ -83,8 +84,11 @@ def test_a_study_runs_on_the_machines_its_tags_name_and_nothing_is_left():
         assert len(pids) >= 4
         path = shipped_for(made)
         head = made.hosts["lab-i5"]
-        up = f"cd {REPOSITORY} && RAY_UP_enable_autoscaler_v2=0 {BIN}/ray up --yes {path}"
-        typed(made.desk, f"{up} || {up}")  # a busy machine may take longer than Ray's fixed 30 s for a node's start
+        check_cluster(path)
+        up = f"RAY_UP_enable_autoscaler_v2=0 {BIN}/ray up --yes {path}"
+        typed(
+            made.desk, f"cd {REPOSITORY} && ({up} || {up})"
+        )  # a busy machine may take longer than Ray's fixed 30 s for a node's start
         deadline = time.monotonic() + 300
         while not all(tag in (status := head.run(f"{BIN}/ray status")[1]) for tag in TAGS.values()):
             assert time.monotonic() < deadline, status + head.run("cat /tmp/ray/session_latest/logs/monitor.*")[1]

@@ -36,8 +36,9 @@ metadata:
     10.0.0.10: {CPU: 0}
     10.0.0.11: {CPU: 4, i5_4590: 1}
     10.0.0.12: {CPU: 1, GPU: 2, gtx_970: 1}
-head_start_ray_commands: [python -m ablate.cluster.host_flags x]
-worker_start_ray_commands: [python -m ablate.cluster.host_flags x]
+file_mounts: {~/lab.yaml: cluster.yaml}
+head_start_ray_commands: [flags=$(python -m ablate.cluster.host_flags ~/lab.yaml) && ray start --head $flags]
+worker_start_ray_commands: [flags=$(python -m ablate.cluster.host_flags ~/lab.yaml) && ray start $flags]
 """
 
 PODS = """\
