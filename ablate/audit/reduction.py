@@ -41,13 +41,11 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
 
     Attributes:
         longest: terms of the longest sum, at least 1.
-        operation: the operation that made it, ``aten.mm.default``; empty if nothing was summed.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.longest = 1
-        self.operation = ""
         # address of a storage -> height of what was last computed there; an address in use is always set anew by the
         # operation that allocates it
         self._heights: dict[int, int] = {}
@@ -85,8 +83,7 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
                 height = terms(func, args, kwargs, made)
             for t in made:
                 self._heights[_address(t)] = height
-            if height > self.longest:
-                self.longest, self.operation = height, str(func)
+            self.longest = max(self.longest, height)
         return result
 
     def _learn(self, func: Any) -> _Kind:

@@ -7,9 +7,6 @@ ablate for the type of the batch that a trainable is handed.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,20 +132,18 @@ def write_operation(
     dtype = next((t.dtype for t in literals.tensors.values() if t.is_floating_point()), torch.float32)
     # the element type asked for follows the run's own
     text = f"{call.operation}({', '.join(arguments)})".replace(f"dtype={dtype}", "dtype=dtype")
-    beside = path.with_suffix(".safetensors")
+    file = path.with_suffix(".safetensors")
     stored = literals.stored()
-    load = (
-        ["x = {}"] if not stored else ["from safetensors.torch import load_file", f"x = load_file({_beside(beside)})"]
-    )
+    load = ["x = {}"] if not stored else ["from safetensors.torch import load_file", f"x = load_file({beside(file)})"]
     load += [f"x[{key!r}] = {expression}" for key, expression in literals.inline().items()]
     load += [f"x[{key!r}] = {expression}" for key, expression in literals.layouts().items()]
     if stored:
-        save_file(stored, beside)
+        save_file(stored, file)
     body = _OPERATION.format(
         from_path=_path_import(bool(stored)), setup="\n".join(setup), load="\n".join(load),
         call=text, device=device, dtype=dtype, bound=bound,
     )  # fmt: skip
-    return _write(path, title, "torch and safetensors" if stored else "torch", body)
+    return write(path, title, "torch and safetensors" if stored else "torch", body)
 
 
 @dataclass(frozen=True)
@@ -211,38 +206,26 @@ def write_gradient(
     literals = Literals("x", prefix="c:")
     carry = literals.of(subject.carry)
     settings = Literals("x").of(dict(subject.settings))
-    tensors = {f"w:{name}": t for name, t in subject.weights.items()}
-    tensors |= {f"b:{name}": t for name, t in subject.batch.items()} | literals.tensors
-    beside = path.with_suffix(".safetensors")
-    save_file({key: t.detach().cpu().contiguous().clone() for key, t in tensors.items()}, beside)
+    save(path, subject.weights, subject.batch, literals.tensors)
     module, _, name = subject.trainable.partition(":")
     body = _SETUP.format(
         from_path=_path_import(True), search=list(search), module=module, name=name, setup="\n".join(setup),
-        file=_beside(beside),
+        file=beside(path.with_suffix(".safetensors")),
         settings=settings, player=subject.player, index=[int(k) for k in subject.index], seed=subject.seed, carry=carry,
     )  # fmt: skip
     body += _CLONE.format(dtype=dtype) if against == "clone" else _SLOPE.format(names=list(parameters) or "errors")
-    return _write(path, title, f"torch, numpy, safetensors, ablate and {module}", body + _END.format(bound=bound))
+    return write(path, title, f"torch, numpy, safetensors, ablate and {module}", body + _END.format(bound=bound))
 
 
-def run_reproduction(path: Path, timeout_s: float = 300.0) -> tuple[bool, str]:
-    """Run a reproduction in a process of its own.
-
-    Returns:
-        Whether the fault showed, and what was printed; not shown, with the traceback, if it ran into an error.
-
-    Raises:
-        subprocess.TimeoutExpired: it took too long.
-    """
-    # it finds what this process finds, the user's trainable among it
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path)}
-    done = subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=timeout_s, check=False, env=environment
-    )
-    return done.returncode == 1 and "largest relative error" in done.stdout, done.stdout + done.stderr
+def save(path: Path, weights: Mapping[str, Tensor], batch: Mapping[str, Tensor], more: Mapping[str, Tensor]) -> None:
+    """Store what a reproduction starts from beside it: weights as ``w:...``, the batch as ``b:...``."""
+    tensors = {f"w:{name}": t for name, t in weights.items()} | {f"b:{name}": t for name, t in batch.items()}
+    copies = {key: t.detach().cpu().contiguous().clone() for key, t in (tensors | dict(more)).items()}
+    save_file(copies, path.with_suffix(".safetensors"))
 
 
-def _beside(file: Path) -> str:
+def beside(file: Path) -> str:
+    """Return the expression for a file in the reproduction's own folder."""
     return f"Path(__file__).with_name({file.name!r})"
 
 
@@ -250,7 +233,8 @@ def _path_import(needed: bool) -> str:
     return "\nfrom pathlib import Path" if needed else ""
 
 
-def _write(path: Path, title: str, needs: str, body: str) -> Path:
+def write(path: Path, title: str, needs: str, body: str) -> Path:
+    """Write a reproduction: a line of what is wrong, what it needs, and the program without its empty lines."""
     clean = " ".join(title.split()).replace("\\", "/").replace('"', "'")
     text = _HEAD.format(title=clean, needs=f"Exits with 1 while the fault shows. Needs {needs}.") + body
     path.write_text("\n".join(line for line in text.split("\n") if line.strip()) + "\n")

@@ -18,10 +18,12 @@ from pathlib import Path
 
 import torch
 
-from ablate.audit.distance import Distance, error_bound
+from ablate.audit.bounds import error_bound
+from ablate.audit.distance import Distance
 from ablate.audit.operation_log import Record, log_operations, recorded_call
-from ablate.audit.operations import Departure, first_departure, first_unlike
+from ablate.audit.operations import Departure, first_departure, first_module_departure, first_unlike
 from ablate.audit.reproduction import Subject, write_gradient, write_operation
+from ablate.audit.reproduction_settings import Differing, write_settings
 from ablate.audit.roundoff import FLOAT64
 from ablate.record.paths import StorePaths
 from ablate.trial.audit_rows import Row
@@ -46,7 +48,7 @@ class Where:
         session: the trial.
         at: what the batch started from.
         reference: the float64 stepper.
-        rerun: makes a stepper of the arm's own code in a precision.
+        rerun: makes a stepper of the arm's own code in a precision, without torch.compile or as the arm has it.
         reduction: the longest sum of the step.
         roundoff: unit roundoff of the arm's arithmetic.
     """
@@ -56,7 +58,7 @@ class Where:
         session: Session,
         at: Snapshot,
         reference: Rerun,
-        rerun: Callable[[torch.dtype], Rerun],
+        rerun: Callable[[torch.dtype, bool], Rerun],
         reduction: int,
         roundoff: float,
     ) -> None:
@@ -79,7 +81,7 @@ class Where:
         parameters = wrong.get(player, ())
         if not overwritten and not parameters:  # a later player's: it starts where the first one has stepped to
             return self._row("found", near="backward", detail=how)
-        own = self._rerun(torch.float32)
+        own = self._rerun(torch.float32, False)
         own.begin(self._at)
         subject = Subject(
             trainable=spec.trainable,
@@ -108,32 +110,74 @@ class Where:
         own_is_wrong = fault.own_error is not None and fault.own_bound is not None and fault.own_error > fault.own_bound
         dtype = torch.float64 if own_is_wrong else fault_dtype(fault)
         bound = CLEAR * error_bound(1.0, FLOAT64 if own_is_wrong else self._roundoff, self._reduction)
-        arm = self._rerun(dtype)
+        arm = self._rerun(dtype, False)
         run, exact = partial(arm.step, self._at), partial(self._reference.step, self._at)
         found = first_departure(run, exact, max(bound, SKETCH), arm.stepper.model)
         if own_is_wrong and (found is None or found.kind != "operation"):
             unlike = first_unlike(log_operations(run), log_operations(exact))
             if unlike is not None:
-                return self._other_code(*unlike)
+                return self._other_code(*unlike, file=self._settings(fault))
         if found is None:
-            compiled = self._session.spec.numerics.compile
-            why = "run as written, without torch.compile, no operation departs: the fault is in the compiled code"
-            detail = why if compiled else "run again, no single operation departs"
-            return self._row("none", near="torch.compile" if compiled else "", detail=detail)
+            if self._session.spec.numerics.compile:
+                return self._of_compiled_code(dtype, exact, max(bound, SKETCH))
+            return self._row("none", near="", detail="run again, no single operation departs")
         return self._row(
             "found",
             near=found.operation,
             source=found.source,
             detail=found.words,
-            file=None if own_is_wrong else self._operation(run, found, bound),
+            file=self._settings(fault) if own_is_wrong else self._operation(run, found, bound),
         )
 
-    def _other_code(self, mine: Record, theirs: Record) -> Row:
+    def _of_compiled_code(self, dtype: torch.dtype, exact: Callable[[], object], bound: float) -> Row:
+        """Return the row for a fault that is gone where code runs as written: modules are all that can be compared."""
+        why = "run as written, without torch.compile, no operation departs: the fault is in the compiled code"
+        arm = self._rerun(dtype, True)
+        run = partial(arm.step, self._at)
+        found = first_module_departure(run, exact, bound, arm.stepper.model, self._reference.stepper.model)
+        if found is None:
+            detail = f"{why}; it is not there either where each module is compiled apart"
+            return self._row("none", near="torch.compile", detail=detail)
+        detail = f"{why}; with each module compiled apart, {found.words}"
+        return self._row("found", near=found.operation, source=found.source, detail=detail)
+
+    def _settings(self, fault: Distance) -> Path | None:
+        """Write the file of a fault that the arm's settings make; None where they are the reference arm's.
+
+        None also where the file could not start from where the arm was: of an update of a later batch, which the
+        optimiser's state decides, or of a trainable with a state of its own.
+        """
+        spec, reference, at = self._session.spec, self._session.task.reference, self._at
+        if reference is None or reference.settings == spec.settings or fault.own_bound is None:
+            return None
+        if at.state["trainable"] is not None or (at.batch_index > 0 and fault.quantity not in ("loss", "gradient")):
+            return None
+        found = Differing(
+            trainable=spec.trainable,
+            arm=spec.arm,
+            settings=spec.settings,
+            against=reference.arm,
+            reference=reference.settings,
+            weights=at.state["model"],
+            batch=at.batch.tensors,
+            index=at.batch.index.tolist(),
+            carries=at.state["carries"],
+            quantity=fault.quantity,
+            name=fault.name,
+        )
+        title = f"the {fault.quantity} of {fault.name}: arm {spec.arm} against {reference.arm}, {spec.trainable}"
+        bound = fault.own_bound / (fault.scale or 1.0)
+        try:
+            return write_settings(self._file(), found, bound, title, self._session.task.search)
+        except ValueError:  # a setting that no text can stand for
+            return None
+
+    def _other_code(self, mine: Record, theirs: Record, file: Path | None) -> Row:
         """Return the row for code that runs other operations than the reference arm's, such as one term less."""
         arm = self._session.task.reference.arm if self._session.task.reference else "the reference"
         at = f" at {theirs.source}" if theirs.source else ""
         detail = f"the code of {arm} runs {theirs.operation}{at} where this arm's runs {mine.operation}"
-        return self._row("found", near=mine.operation, source=theirs.source or mine.source, detail=detail)
+        return self._row("found", near=mine.operation, source=theirs.source or mine.source, detail=detail, file=file)
 
     def _operation(self, run: Callable[[], object], found: Departure, bound: float) -> Path | None:
         """Write the file of one operation; None where it is right on its own inputs, or cannot be written down."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import runpy
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,7 +16,7 @@ import torch
 
 from ablate.audit.literal import Literals
 from ablate.audit.operation_log import Call, log_operations, recorded_call
-from ablate.audit.reproduction import Subject, run_reproduction, write_gradient, write_operation
+from ablate.audit.reproduction import Subject, write_gradient, write_operation
 
 TRAINABLE = '''
 import numpy as np
@@ -57,6 +59,15 @@ class Thing:
             total = total + (Wrong.apply(h) if self.wrong else h).sub(0.3).mul(target if self.alias else target.clone()).square().sum()
         return total, carry
 '''  # noqa: E501
+
+
+def run_reproduction(path: Path) -> tuple[bool, str]:
+    """In a process of its own, which finds what this one finds: whether the fault showed, and what was printed."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(place or os.getcwd() for place in sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
+    return done.returncode == 1 and "largest relative error" in done.stdout, done.stdout + done.stderr
 
 
 def lines(path: Path) -> list[str]:
@@ -189,14 +200,6 @@ def test_a_wrong_backward_shows_beside_the_slope(
     assert "2.weight: gradient" in printed
     assert "slope of the loss" in printed
     assert len(lines(path)) < 40
-
-
-def test_a_reproduction_that_fails_to_run_shows_no_fault(tmp_path: Path) -> None:
-    path = tmp_path / "broken.py"
-    path.write_text("raise SystemError('planned')\n")
-    shows, printed = run_reproduction(path)
-    assert not shows
-    assert "planned" in printed
 
 
 def test_values_survive_as_expressions() -> None:

@@ -66,6 +66,24 @@ class Overflowing(Mlp):
         return (scaled.half() if self.fault == "half" else scaled).to(found.dtype) * 2.0**-18, carry
 
 
+class Faint(Mlp):
+    """Has a loss so small that its gradients underflow in float16, which an arm may go through."""
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        loss, carry = super().loss(model, batch, carry)
+        return loss * 2.0**-20, carry
+
+
+class Steep(Mlp):
+    """Has a loss so steep that its gradients overflow in float16, which an arm may go through."""
+
+    optimiser = torch.optim.SGD
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        loss, carry = super().loss(model, batch, carry)
+        return loss * 2.0**24, carry
+
+
 class Divided(Mlp):
     """Ill-conditioned and right: divides by small numbers, and takes 1 - cos of small ones."""
 

@@ -62,6 +62,16 @@ class _WrongBackward(torch.autograd.Function):
         return gradient * (1 + ctx.size), None
 
 
+class _Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
+        return 2 * gradient
+
+
 class _Straight(torch.autograd.Function):
     """Signs, and a gradient as if there were none."""
 
@@ -85,6 +95,7 @@ def _cast(dtype: torch.dtype) -> Callable[[Tensor, float], Tensor]:
 Passes: dict[str, Callable[[Tensor, float], Tensor]] = {
     "float32 inside": _cast(torch.float32),
     "float16 inside": _cast(torch.float16),
+    "float16 inside, twice the gradient": lambda x, size: _cast(torch.float16)(_Twice.apply(x), size),
     "bfloat16 inside": _cast(torch.bfloat16),
     "backward": _WrongBackward.apply,  # type: ignore[dict-item]
     "straight through": lambda x, size: x + size * _Straight.apply(x),

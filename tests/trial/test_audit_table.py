@@ -253,9 +253,32 @@ def test_a_dropout_that_one_arm_leaves_out_is_confounded(root: Path) -> None:
     assert "draws of torch's global generator" in judged.contrast.verdict.sentence
 
 
-def test_float16_that_cannot_hold_a_number_is_not_called_rounding(root: Path) -> None:
+def test_a_gradient_that_underflows_in_float16_is_reduced_precision_and_says_what_helps(root: Path) -> None:
+    judged = judge(root, "Faint", arm(fault="float16 inside"), arm(fault="float32 inside"), batches=1, audit=1)
+    assert judged.cause == "REDUCED PRECISION", wrong(judged)
+    words = [row["detail"] for row in judged.rows if row["quantity"] == "gradient" and row["check"] == "distance"]
+    assert any(text.endswith("% of its elements underflow to zero in float16: scale the loss") for text in words), words
+
+
+@pytest.mark.slow
+def test_a_gradient_that_overflows_in_float16_is_reduced_precision(root: Path) -> None:
+    judged = judge(root, "Steep", arm(fault="float16 inside"), arm(fault="float32 inside"), batches=1, audit=1)
+    assert judged.cause == "REDUCED PRECISION", wrong(judged)
+    words = [row["detail"] for row in judged.rows if row["quantity"] == "gradient"]
+    assert any(text.startswith("not finite: float16 cannot hold what the reference holds") for text in words), words
+
+
+def test_a_fault_beside_a_cast_to_float16_is_a_bug(root: Path) -> None:
+    other = arm(fault="float16 inside, twice the gradient")
+    judged = judge(root, "Mlp", other, arm(fault="float32 inside"), batches=1, audit=1)
+    assert judged.cause == "BUG"
+    assert ("gradient", "0.weight") in judged.named()
+    assert ("loss", "all") not in judged.named()
+
+
+def test_float16_that_cannot_hold_a_number_is_reduced_precision(root: Path) -> None:
     judged = judge(root, "Overflowing", arm(fault="half"), batches=1, audit=1)
-    assert judged.cause not in ("ROUNDING", "BITWISE EQUAL")
+    assert judged.cause == "REDUCED PRECISION", wrong(judged)
 
 
 def test_a_carry_that_is_not_detached_fails_the_trial_in_torchs_words(root: Path) -> None:

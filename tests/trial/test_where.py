@@ -24,10 +24,18 @@ def departure(judged: Judged) -> dict[str, object]:
     return row
 
 
-def shown(judged: Judged) -> subprocess.CompletedProcess[str]:
+def file(judged: Judged) -> Path:
     path = judged.run.paths.root / str(departure(judged)["role"])
     assert len(path.read_text().splitlines()) < 40
+    return path
+
+
+def run(path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, timeout=120)
+
+
+def shown(judged: Judged) -> subprocess.CompletedProcess[str]:
+    return run(file(judged))
 
 
 def test_a_scaled_gradient_is_shown_against_the_slope(tmp_path: Path) -> None:
@@ -58,7 +66,36 @@ def test_another_function_is_placed_by_its_first_departing_operation(tmp_path: P
     assert row["verdict"] == "found"
     assert "audited_mlp.py:" in str(row["source"])
     assert "the code of reference runs aten.pow.Tensor_Scalar at " in str(row["detail"])
-    assert row["role"] is None
+
+
+@pytest.mark.parametrize(
+    ("trainable", "fault"),
+    [
+        ("Mlp", "term"),
+        pytest.param("Mlp", "reduction", marks=pytest.mark.slow),
+        pytest.param("Mlp", "rate", marks=pytest.mark.slow),
+        pytest.param("Tied", "decay", marks=pytest.mark.slow),
+        pytest.param("BatchNorm", "stale buffer", marks=pytest.mark.slow),
+    ],
+)
+def test_what_settings_make_wrong_is_shown_beside_the_reference_arms(
+    tmp_path: Path, trainable: str, fault: str
+) -> None:
+    judged = judge(tmp_path, trainable, arm(fault=fault), batches=1, audit=1)
+    path = file(judged)
+    done = run(path)
+    assert done.returncode == 1, done.stderr
+    for dtype in ("torch.float32", "torch.float64"):
+        for name in ("other", "reference"):
+            line = next(line for line in done.stdout.splitlines() if f" in {dtype}, {name}: [" in line)
+            assert tuple(line.partition(" in torch.")[0].split(" of ")) in judged.named()
+    assert "largest relative error" in done.stdout
+    text, settings = path.read_text(), f"'other': {{'fault': {fault!r}}}"
+    assert settings in text
+    path.write_text(text.replace(settings, "'other': {}"))  # equal settings
+    done = run(path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "largest relative error 0 in float64" in done.stdout
 
 
 def test_a_right_arm_has_no_departure(tmp_path: Path) -> None:
