@@ -99,7 +99,7 @@ def _gpu(arm: ArmStatus) -> list[Text]:
 
 
 def _table(*headings: str, left: tuple[int, ...] = (0,)) -> Table:
-    table = Table(box=SIMPLE_HEAD)
+    table = Table(box=SIMPLE_HEAD, padding=0)  # 80 columns leave an arm's name room for its own
     for position, heading in enumerate(headings):
         table.add_column(heading, justify="left" if position in left else "right", overflow="fold")
     return table

@@ -147,6 +147,15 @@ def test_a_trial_of_another_machine_is_not_taken_for_a_process_here(
         assert (arm.running, arm.gpu_share, arm.gpu_memory_bytes, arm.cpu_share) == (1, 0.5, None, 0.5)
 
 
+def test_an_arms_name_keeps_its_line_in_eighty_columns() -> None:
+    arm = ArmStatus("reused-buffer", 4, 2, 1, 1, 1, 0.012, 0.97, 2, "cuda", 0.5, 3 << 30)
+    console = Console(width=80, force_terminal=False)
+    with console.capture() as captured:
+        console.print(status_table(one(arms=(arm,))))
+    assert "reused-buffer  2/4" in captured.get()
+    assert "GPU MiB" in captured.get()
+
+
 def test_without_a_gpu_arm_the_table_has_no_column_for_it() -> None:
     assert "GPU" not in text(status_table(one()))
 
