@@ -107,6 +107,10 @@ def launch(
         bool, typer.Option("--detach", help="Submit to the cluster at --address (http://HEAD:8265) and return.")
     ] = False,
     cluster: Cluster = None,
+    leave_at_once: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Idle nodes that may leave the cluster at a time. [default: all]"),
+    ] = None,
     runs: RunsOrUri = "runs",
     allow_mixed_code: Annotated[
         bool, typer.Option("--allow-mixed-code", help="Continue a study although its code or torch changed.")
@@ -116,22 +120,23 @@ def launch(
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
     from ablate.errors import TrialsFailed
     from ablate.launch.failures import alone, problems
-    from ablate.launch.node_types import most_cores, node_types
+    from ablate.launch.node_types import check_cap, most_cores, node_types
     from ablate.launch.study import launch as run_study
     from ablate.launch.study import new_launcher, read_study
     from ablate.remote.location import within
 
     types = node_types(cluster, address)
+    check_cap(leave_at_once, address)
     study = read_study(grid, most_cores(types))
     root = within(runs, study.grid.study)
     if detach:
         from ablate.launch.detach import submit
 
         refused = {"--local": local, "--offer": bool(offer)}
-        say(*submit(study, root, address, allow_mixed_code, cluster, refused))
+        say(*submit(study, root, address, allow_mixed_code, cluster, refused, leave_at_once))
         return
     folder = root if isinstance(root, Path) else None
-    launcher = new_launcher(local, address, offer or (), study, folder)
+    launcher = new_launcher(local, address, offer or (), study, folder, leave_at_once)
     launched = run_study(study, launcher, root, make_console(stderr=True), allow_mixed_code, types)
     _print_gap(str(launched.root), as_json)
     name = shlex.quote(str(root))

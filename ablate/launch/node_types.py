@@ -1,4 +1,4 @@
-"""What ``--cluster FILE`` says a cluster can add."""
+"""What ``--cluster FILE`` says a cluster can add, and a cap on what leaves it."""
 
 from __future__ import annotations
 
@@ -30,3 +30,13 @@ def node_types(cluster: Path | None, address: str | None) -> tuple[NodeType, ...
 def most_cores(types: Sequence[NodeType]) -> int | None:
     """Return the most cores a trial could use on one node; None without node types."""
     return max((int(one.resources.get("CPU", 0)) for one in types), default=0) or None
+
+
+def check_cap(leave_at_once: int | None, address: str | None) -> None:
+    """Check that a cap on how many nodes leave at once has a cluster to hold for.
+
+    Raises:
+        BadInput: it has none.
+    """
+    if leave_at_once is not None and not address:
+        raise BadInput(Problem(f"--leave-at-once {leave_at_once}", "without a cluster no node leaves", "--address"))

@@ -27,6 +27,7 @@ class RayLauncher:
         offered: Mapping[str, float] | None = None,
         code: Code | None = None,
         store: Path | None = None,
+        leave_at_once: int | None = None,
     ) -> None:
         """Remember what will be needed.
 
@@ -36,18 +37,20 @@ class RayLauncher:
             offered: tags of this machine, for an embedded Ray.
             code: what a cluster's nodes need of the user's code; None if they have it.
             store: that a cluster's nodes have to reach; None for one at a URI, which they reach otherwise.
+            leave_at_once: idle nodes that may leave a cluster at a time; None for as many as there are.
         """
         self._launch_id = launch_id
         self._address = address
         self._offered = dict(offered or {})
         self._code = code
         self._store = store
+        self._leave_at_once = leave_at_once
 
     @cached_property
     def _tune(self) -> TuneLauncher:
         from ablate.launch.tune import TuneLauncher
 
-        return TuneLauncher(self._launch_id, self._address, self._offered, self._code)
+        return TuneLauncher(self._launch_id, self._address, self._offered, self._code, self._leave_at_once)
 
     def nodes(self) -> list[Node]:
         """Return the cluster's live nodes; without a cluster this machine, which needs no Ray to be asked."""

@@ -36,6 +36,7 @@ from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
 from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
+from ablate.launch.ray_scale_in import ScaleIn
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
@@ -172,8 +173,10 @@ class TuneLauncher:
         address: str | None = None,
         offered: Mapping[str, float] | None = None,
         code: Code | None = None,
+        leave_at_once: int | None = None,
     ) -> None:
         self._launch_id = launch_id
+        self._leave_at_once = leave_at_once
         self._address = address
         self._offered = dict(offered or {})
         self._code = code
@@ -238,7 +241,7 @@ class TuneLauncher:
                     storage_path=storage,
                     name="trials",
                     verbose=0,
-                    callbacks=[listener],
+                    callbacks=[listener, *([ScaleIn(self._leave_at_once)] if self._leave_at_once else [])],
                     stop=_Stopper(listener),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 ),
