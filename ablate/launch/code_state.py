@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,9 @@ from ablate.record.paths import StorePaths
 
 MOST_BYTES = 2**20
 """A larger diff (data in the repository, as a rule) is cut there and says so."""
+
+COMMIT, DIRTY = "ABLATE_SENT_COMMIT", "ABLATE_SENT_DIRTY"
+"""Set in a launch that was submitted to a cluster, whose head has a copy of the folder and no repository."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +45,17 @@ def code_state(folder: Path, paths: StorePaths) -> CodeState:
         if commit:
             dirty = bool(_git(folder, "status", "--porcelain"))
             return CodeState(commit, dirty, _keep(_git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff"), paths))
+    if os.environ.get(COMMIT):  # this folder is a copy that was sent here
+        return CodeState(os.environ[COMMIT], os.environ.get(DIRTY) == "yes")
     return CodeState()
+
+
+def sent_along(folder: Path) -> dict[str, str]:
+    """Return the variables that tell a copy of ``folder``, which has no repository, which commit it is."""
+    with suppress(FileNotFoundError):
+        if commit := _git(folder, "rev-parse", "HEAD").decode().strip():
+            return {COMMIT: commit, DIRTY: "yes" if _git(folder, "status", "--porcelain") else "no"}
+    return {}
 
 
 def _keep(diff: bytes, paths: StorePaths) -> str | None:

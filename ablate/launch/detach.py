@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.errors import AblateError, BadInput, Problem, StoreError, nearest
+from ablate.launch.code_state import sent_along
 from ablate.launch.job_server import check_answers
 from ablate.launch.ray_code import choose
 from ablate.record.status import ArmStatus, RunStatus
@@ -91,7 +92,8 @@ def submit(
     words += ["--cluster", str(cluster.resolve().relative_to(code.folder))] if cluster else []
     words += ["--leave-at-once", str(leave_at_once)] if leave_at_once else []
     metadata = {"ablate": "launch", "study": study.grid.study, "store": place}
-    job_id = jobs.submit(words, f"ablate-{study.grid.study}", metadata, code.runtime_env)
+    runtime_env = {**code.runtime_env, "env_vars": sent_along(code.folder)}
+    job_id = jobs.submit(words, f"ablate-{study.grid.study}", metadata, runtime_env)
     return [
         f"submitted to {jobs.url} as job {job_id}; it goes on without this terminal",
         f"its run: {place}" + (", on the cluster's machines: every node has to reach that path" if path else ""),

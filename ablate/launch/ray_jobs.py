@@ -114,7 +114,8 @@ class Jobs:
         Raises:
             UnmetPlacement: the job server refuses it.
         """
-        variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}
+        given = dict(runtime_env or {})
+        variables = {**given.pop("env_vars", {}), "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}
         try:
             with _only(self._address):
                 return str(
@@ -122,7 +123,7 @@ class Jobs:
                         entrypoint=entrypoint(words),
                         submission_id=f"{name}-{uuid.uuid4().hex[:8]}",
                         metadata=dict(metadata),
-                        runtime_env={**(runtime_env or {}), "env_vars": variables},
+                        runtime_env={**given, "env_vars": variables},
                     )
                 )
         except (RuntimeError, OSError) as error:

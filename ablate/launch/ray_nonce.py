@@ -80,14 +80,14 @@ def without_store(task: TrialTask) -> TrialEnd | None:
     """
     if task.remote or StorePaths(Path(task.root)).spec_json.exists():
         return None
-    spec, host = task.spec, socket.gethostname()
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block})"
     return TrialEnd(
         trial_id=spec.trial_id,
         attempt=task.attempt,
         status="failed",
         kind="store",
-        error=f"node {host} does not have this store: trial {spec.trial_id} (arm {spec.arm}, block {spec.block}) cannot "
-        f"be recorded there\n    {ADVICE}",
+        error=f"node {socket.gethostname()} does not have this store: {where} cannot be recorded there\n    {ADVICE}",
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.launch.code_state import MOST_BYTES, CodeState, code_state
+from ablate.launch.code_state import MOST_BYTES, CodeState, code_state, sent_along
 from ablate.record.paths import StorePaths
 
 
@@ -37,6 +37,21 @@ def repository(tmp_path: Path) -> Path:
 def test_a_clean_commit_has_no_diff(repository: Path, paths: StorePaths) -> None:
     assert code_state(repository, paths) == CodeState(git(repository, "rev-parse", "HEAD"), dirty=False)
     assert not list(paths.diffs.iterdir())
+
+
+def test_a_copy_without_the_repository_is_told_its_commit(
+    repository: Path, paths: StorePaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = paths.root
+    assert code_state(copy, paths) == CodeState()
+    assert sent_along(copy) == {}
+    for name, value in sent_along(repository).items():
+        monkeypatch.setenv(name, value)
+    assert code_state(copy, paths) == CodeState(git(repository, "rev-parse", "HEAD"), dirty=False)
+    (repository / "new.py").touch()
+    for name, value in sent_along(repository).items():
+        monkeypatch.setenv(name, value)
+    assert code_state(copy, paths).dirty
 
 
 def test_a_change_is_kept_once(repository: Path, paths: StorePaths) -> None:
