@@ -108,7 +108,8 @@ class Isolation:
         text = json.dumps([self._launch_id, sys.executable, arm_environment(environment)])
         path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:NAME]}.sock"
         with self._holding:
-            if str(path) not in self._holds:
+            held = self._holds.get(str(path))
+            if held is None or _is_closed(held):  # a server that was killed is started again, and held again
                 hold = _open(path) or self._start(path, environment)
                 hold.sendall(b'{"hold": true}\n')
                 self._holds[str(path)] = hold
@@ -196,6 +197,15 @@ def _look(rows: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def _open(path: Path) -> socket.socket | None:

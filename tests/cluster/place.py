@@ -23,7 +23,7 @@ def hosts(place: Workplace, rows: int = 3) -> dict[AttemptKey, str]:
     return {key: read_identity(paths.rows(*key))["host"] for key in found if not paths.trial_json(*key).exists()}
 
 
-def under_way(place: Workplace, process, count: int, within_s: float = 120.0) -> dict[AttemptKey, str]:
+def under_way(place: Workplace, process, count: int, within_s: float = 300.0) -> dict[AttemptKey, str]:
     """Wait until so many attempts have rows; return where each runs."""
 
     def look():

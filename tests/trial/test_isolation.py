@@ -178,6 +178,27 @@ def test_a_server_told_to_leave_passes_it_on(isolated: Isolation, tmp_path: Path
     assert StorePaths(tmp_path).checkpoint(task.spec.trial_id).exists()
 
 
+def test_a_server_that_was_killed_is_started_again_and_kept(isolated: Isolation, tmp_path: Path) -> None:
+    def servers() -> list[int]:
+        return [process.pid for process in processes_of(tmp_path)]
+
+    def run(attempt: int) -> str:
+        return isolated.run(make_task(tmp_path, "small_trainables:Line", attempt=attempt)).status
+
+    assert run(1) == "done"
+    first = servers()
+    assert len(first) == 1
+    os.kill(first[0], signal.SIGKILL)
+    assert wait_until(lambda: not servers(), 5)
+    assert run(2) == "done"
+    second = servers()
+    assert len(second) == 1
+    time.sleep(1.5 * server.LINGER_S)
+    assert servers() == second
+    assert run(3) == "done"
+    assert servers() == second
+
+
 def test_the_kernels_count_of_memory_kills_is_read() -> None:
     if not Path("/proc/vmstat").exists():
         pytest.skip("no /proc/vmstat on this system")
