@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from ablate.audit.anchor import anchor
-from ablate.audit.bounds import error_bound as error_bound
 from ablate.audit.measured import Measured
 from ablate.audit.narrow_noise import NARROW
 from ablate.audit.norms import distance, plain
