@@ -132,3 +132,42 @@ def test_a_folder_that_is_no_store_is_not_deleted(place, audit):
     assert done.code == 6
     assert "is no store, and audits are recorded there" in done.words
     assert (folder / "thesis.tex").read_text() == "years of work"
+
+
+FUNCTION = """
+import torch
+from torch import nn
+
+def train(config, ctx):
+    model = ctx.initialise(nn.Linear(6, 1))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(ctx.batches):
+        batch = ctx.data(range(16), x=ctx.draw("x").normal((16, 6)))
+        loss = model(batch["x"]).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        ctx.batch(loss.detach())
+"""
+
+
+def test_a_function_trainable_is_told_that_its_gradients_were_not_held_against_float64(place):
+    from ablate.trial.context import OWN_LOOP
+
+    (place.folder / "mine.py").write_text(FUNCTION)
+    (place.folder / "grid.yaml").write_text(
+        GRID.replace("mine:Mine", "mine:train").replace("  wrong: {settings: {scaled: 1.01}}\n", "")
+    )
+    done = place.ablate("audit", "grid.yaml")
+    assert done.code == 0, done.text
+    assert "BITWISE EQUAL" in done.words
+    assert "a function trainable owns its loop, so its losses, gradients and updates were not held against float64" in (
+        OWN_LOOP
+    )
+    assert f"plain: {OWN_LOOP}" in done.words  # under "Not seen"
+    line = next(line.split() for line in done.out.splitlines() if line.split()[:1] == ["plain"])
+    assert line[1:5] == ["-", "-", "-", "-"]
+    assert line[-1] == "UNKNOWN"
+    assert place.ablate("report", "runs/mine.audit").code == 0
+    page = " ".join((place.folder / "runs" / "mine.audit" / "report.html").read_text().split())
+    assert "a function trainable owns its loop" in page
