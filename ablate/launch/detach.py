@@ -114,9 +114,9 @@ def follow(run: str, address: str) -> Followed:
     """
     jobs = _jobs(address)
     job = find(jobs, run)
-    said = tuple(jobs.printed(job.id).strip().splitlines()[-LAST_LINES:])
     if job.state == "PENDING":
-        return Followed(job, None, "the launch has not begun", said)
+        return Followed(job, None, "the launch has not begun", ())
+    said = tuple(jobs.printed(job.id).strip().splitlines()[-LAST_LINES:])
     try:
         printed = jobs.ask(["status", job.store, "--json"])
     except AblateError as error:

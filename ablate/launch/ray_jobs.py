@@ -116,38 +116,38 @@ class Jobs:
         """
         given = dict(runtime_env or {})
         variables = {**given.pop("env_vars", {}), "RAY_JOB_STOP_WAIT_TIME_S": str(STOP_S)}
-        try:
-            with _only(self._address):
-                return str(
-                    self._client.submit_job(
-                        entrypoint=entrypoint(words),
-                        submission_id=f"{name}-{uuid.uuid4().hex[:8]}",
-                        metadata=dict(metadata),
-                        runtime_env={**given, "env_vars": variables},
-                    )
+        with self._asking():
+            return str(
+                self._client.submit_job(
+                    entrypoint=entrypoint(words),
+                    submission_id=f"{name}-{uuid.uuid4().hex[:8]}",
+                    metadata=dict(metadata),
+                    runtime_env={**given, "env_vars": variables},
                 )
-        except (RuntimeError, OSError) as error:
-            raise no_server(self._address, error) from None
+            )
 
     def launches(self) -> list[Job]:
         """Return all submitted launches, the newest first."""
-        found = [
-            _job(details) for details in self._client.list_jobs() if (details.metadata or {}).get(MARK) == "launch"
-        ]
+        with self._asking():
+            listed = self._client.list_jobs()
+        found = [_job(details) for details in listed if (details.metadata or {}).get(MARK) == "launch"]
         return sorted(found, key=lambda job: -job.submitted)
 
     def look(self, job_id: str) -> Job:
         """Return one launch as it is now."""
-        return _job(self._client.get_job_info(job_id))
+        with self._asking():
+            return _job(self._client.get_job_info(job_id))
 
     def printed(self, job_id: str) -> str:
         """Return what a job printed so far, without what Ray adds."""
-        lines = str(self._client.get_job_logs(job_id)).splitlines()
+        with self._asking():
+            lines = str(self._client.get_job_logs(job_id)).splitlines()
         return "\n".join(line for line in lines if not any(mark in line for mark in RAY_PRINTS))
 
     def stop(self, job_id: str) -> Job:
         """Stop a job as SIGTERM does, and wait for its end."""
-        self._client.stop_job(job_id)
+        with self._asking():
+            self._client.stop_job(job_id)
         return self._wait(job_id, STOP_S + 30)
 
     def ask(self, words: Sequence[str], codes: Sequence[int] = (0,), timeout_s: float = 120.0) -> str:
@@ -183,9 +183,17 @@ class Jobs:
 
     def _forget(self, job_id: str) -> None:
         if not self.look(job_id).over:
-            self._client.stop_job(job_id)
-            self._wait(job_id, STOP_S)
-        self._client.delete_job(job_id)
+            self.stop(job_id)
+        with self._asking():
+            self._client.delete_job(job_id)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            with _only(self._address):
+                yield
+        except (RuntimeError, OSError) as error:
+            raise no_server(self._address, error) from None
 
 
 def entrypoint(words: Sequence[str]) -> str:
