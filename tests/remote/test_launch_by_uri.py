@@ -22,7 +22,9 @@ from tests.conftest import wait_for
 
 TWO = "arms:\n  one: {}\n  two: {settings: {at: 4}}\n"
 REFUSED_S = 10.0
-BATCHES = 40
+BATCHES = 150
+START_S = 200.0
+"""A launch starts within 5 s on an idle machine; tests run beside others."""
 LONG = 900
 """Batches of trials that outlast two commands on a busy machine; they are killed, and end without their sleeps."""
 
@@ -130,17 +132,22 @@ def slow_launch(place, bucket, uri, batches=BATCHES):
         assert process.poll() is None, process.communicate()
         return sum(name.endswith("/state.pt") for name in bucket.names("runs/doubles/checkpoints/")) == 2
 
-    wait_for(saved)
+    wait_for(saved, START_S)
     return process
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_launch_outlives_the_server_s_absence(place, bucket):
     wire = bucket.wire()
     process = slow_launch(place, bucket, bucket.uri())
     wire.cut()
     paths = StorePaths(working_copy(bucket.uri("runs/doubles")))
-    wait_for(lambda: len([key for key in paths.journal_attempts() if paths.trial_json(*key).exists()]) == 2)
+
+    def over():
+        return sum(paths.trial_json(*key).exists() for key in paths.journal_attempts()) == 2
+
+    wait_for(over, START_S)
     time.sleep(2)  # both trials are over, and their ends wait for the server
     assert process.poll() is None
     wire.mend()
@@ -156,6 +163,7 @@ def test_a_launch_outlives_the_server_s_absence(place, bucket):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_a_lost_machine_s_trials_go_on_elsewhere_at_their_last_uploaded_checkpoint(place, bucket, tmp_path):
     process = slow_launch(place, bucket, bucket.uri(), LONG)
     elsewhere = {"ABLATE_CACHE": str(tmp_path / "another machine")}
@@ -188,6 +196,7 @@ def test_a_lost_machine_s_trials_go_on_elsewhere_at_their_last_uploaded_checkpoi
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_no_acknowledged_row_is_lost_when_the_launch_is_killed_and_goes_on_here(place, bucket):
     place.grid(TWO, batches=LONG, settings="{step_s: 0.1}", blocks=1)
     process = place.start("launch", "grid.yaml", "--local", "--runs", bucket.uri())
@@ -196,7 +205,7 @@ def test_no_acknowledged_row_is_lost_when_the_launch_is_killed_and_goes_on_here(
     def rows():
         return {key: rows_written(paths.rows(*key)) or 0 for key in paths.journal_attempts()}
 
-    wait_for(lambda: len([n for n in rows().values() if n >= 5]) == 2)
+    wait_for(lambda: len([n for n in rows().values() if n >= 5]) == 2, START_S)
     os.kill(process.pid, signal.SIGKILL)
     before = rows()
     place.finish(process)
@@ -211,6 +220,7 @@ def test_no_acknowledged_row_is_lost_when_the_launch_is_killed_and_goes_on_here(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_ctrl_c_gives_the_store_back(place, bucket):
     process = slow_launch(place, bucket, bucket.uri(), LONG)
     wait_for(lambda: sum(name.endswith(".rows") for name in bucket.names("runs/doubles/journal/")) == 2)

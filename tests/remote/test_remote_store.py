@@ -278,7 +278,7 @@ def test_a_store_that_is_away_is_caught_up_with(bucket):
 
 
 def test_a_store_that_stays_away_leaves_everything_in_the_working_copy(bucket, monkeypatch):
-    monkeypatch.setattr(patience, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(patience, "PATIENCE_S", 3.0)
     wire = bucket.wire()
     uri = bucket.uri("runs/demo")
     told = []
