@@ -66,7 +66,7 @@ def test_a_submitted_launch_ends_by_itself_and_is_followed(place, jobs):
 
 
 def test_a_submitted_launch_is_stopped_keeps_its_rows_and_is_resumed(place, jobs):
-    place.grid(GRID, study="slow", batches=400, blocks=1, settings="{step_s: 0.2}")
+    place.grid(GRID, study="slow", batches=4000, blocks=1, settings="{step_s: 0.2}")
     assert run(place, "launch", "grid.yaml", "--detach", "--address", jobs.dashboard_url).code == 0
     second = run(place, "launch", "grid.yaml", "--detach", "--address", jobs.dashboard_url)
     assert second.code == 6
@@ -82,7 +82,7 @@ def test_a_submitted_launch_is_stopped_keeps_its_rows_and_is_resumed(place, jobs
         "launch", "grid.yaml", "--local", "--offer", "east", "--offer", "west", env={"DOUBLES_WELL": "1"}
     )
     assert resumed.code == 0, resumed.text
-    assert whole(place.root("slow"), batches=400) == 2
+    assert whole(place.root("slow"), batches=4000) == 2
 
 
 def test_what_the_head_finds_wrong_is_followed_too(place, jobs):

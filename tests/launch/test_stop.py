@@ -12,8 +12,8 @@ from ablate.errors import BadInput, StoreError
 from ablate.launch import stop as module
 from ablate.launch.stop import stop
 from ablate.record.lock import StoreLock
-from tests.conftest import whole
-from tests.launch.test_interruptions import BATCHES, acknowledged, complete, nothing_runs, under_way
+from ablate.record.reader import Run
+from tests.launch.test_interruptions import acknowledged, nothing_runs, under_way
 
 
 def test_a_launch_is_ended_in_order_and_what_is_kept_is_said(place):
@@ -27,11 +27,10 @@ def test_a_launch_is_ended_in_order_and_what_is_kept_is_said(place):
     assert launched.code == 143
     assert "launch again to resume" in launched.err
     nothing_runs(place)
-    again = place.ablate("stop", place.root(), "--json")
-    assert json.loads(again.out)["stopped"] == ""
-    assert "no launch writes this run" in place.ablate("stop", place.root()).out
-    complete(place, before, "--local")
-    assert whole(place.root(), batches=BATCHES) == 2
+    kept = Run(place.root()).attempts(["trial_id", "attempt"]).to_pylist()
+    for (trial_id, attempt), rows in before.items():
+        assert kept.count({"trial_id": trial_id, "attempt": attempt}) >= rows
+    assert "no launch writes this run" in place.ablate("stop", place.root()).out  # and that is no error
 
 
 def test_a_run_that_is_not_there_is_bad_input(place):
