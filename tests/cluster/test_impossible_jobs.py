@@ -72,3 +72,14 @@ def test_what_to_do_next_is_said_where_the_machines_suggest_nothing():
     with pytest.raises(UnmetPlacement) as caught:
         check({"arm": {"gpu_t4": 1.0}}, [HEAD], advice="name its node types with --cluster FILE")
     assert str(caught.value).endswith("name its node types with --cluster FILE")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_cluster_that_tells_no_node_types_gets_the_advice_to_name_them(place, cluster):
+    grid = place.grid("arms:\n  east: {resources: {cpu_east: 1}}\n")
+    done = place.ablate("launch", grid, "--address", cluster.address, env={"RAY_AUTH_MODE": "disabled"})
+    assert done.code == 4, done.text
+    assert "arms.east.resources.cpu_east: asks for cpu_east: 1, no node offers it" in done.words
+    assert "If the cluster adds nodes, name the file that says which: --cluster FILE." in done.words
+    assert not place.root().exists()
