@@ -25,19 +25,21 @@ def run_line(store: Path, trials: Sequence[Trial], recorded: pa.Table, blocks: i
 
     Returns:
         str: ``8 trials over 2 blocks (seeds): 7 done, 1 failed; 3 min of trials' time; host (processor), torch 2.13.0;
-        store runs/x``; what was not recorded is left out.
+        1 trial continued on another machine; store runs/x``; what was not recorded is left out.
     """
     counts = Counter(trial.status for trial in trials)
     ended = [f"{counts[status]} {words}" for status, words in {"done": "done", **WORDS}.items() if counts[status]]
     rows = recorded.to_pylist()
     seconds = [row["wall_s"] for row in rows if row["wall_s"] is not None]
     machines = _all(_machine(row) for row in rows)
+    moved = sum(bool(row.get("moved_from")) for row in rows)
     torch = _all(row["torch"] for row in rows)
     seeds = f"{plural(blocks, 'block')} (seed{'' if blocks == 1 else 's'})"
     parts = [
         f"{plural(len(trials), 'trial')} over {seeds}: {', '.join(ended)}",
         f"{_duration(sum(seconds))} of trials' time" if seconds else "",
         ", ".join(filter(None, [machines, f"torch {torch}" if torch else ""])),
+        f"{plural(moved, 'trial')} continued on another machine" if moved else "",
         f"store {from_here(store)}",
     ]
     return "; ".join(filter(None, parts))

@@ -620,7 +620,9 @@ def test_a_trial_that_moved_to_another_machine_is_named(analyse):
         return Told(block_losses(trial.block), audits=clean_audits(), hashes=hashes)
 
     spec = grid(ARMS)
-    note = next(note for note in analyse(spec, tell).notes if "another machine" in note)
+    report = analyse(spec, tell)
+    assert "; 1 trial continued on another machine; store " in report.run
+    note = next(note for note in report.notes if "another machine" in note)
     trials_of_arm = len(spec.arms["changed"].blocks)
     assert note == (
         f"1 of arm changed's {trials_of_arm} trials was continued on another machine (block 1: east (Xeon) to batch "
@@ -631,4 +633,5 @@ def test_a_trial_that_moved_to_another_machine_is_named(analyse):
 
 def test_nothing_is_said_of_trials_that_stayed(analyse):
     tell = teller()
-    assert not any("another machine" in note for note in analyse(grid(ARMS), tell).notes)
+    report = analyse(grid(ARMS), tell)
+    assert not any("another machine" in words for words in (report.run, *report.notes))

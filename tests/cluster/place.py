@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from ablate.errors import StoreError
 from ablate.record.journal import read_identity, rows_written
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.reader import Run
@@ -19,8 +22,12 @@ def start(place: Workplace, cluster, grid: str, batches: int = BATCHES, **keys):
 def hosts(place: Workplace, rows: int = 3) -> dict[AttemptKey, str]:
     """Return where each attempt runs that has acknowledged so many rows."""
     paths = StorePaths(place.root())
-    found = [key for key in paths.journal_attempts() if (rows_written(paths.rows(*key)) or 0) >= rows]
-    return {key: read_identity(paths.rows(*key))["host"] for key in found if not paths.trial_json(*key).exists()}
+    found = {}
+    for key in paths.journal_attempts() if paths.journal.is_dir() else ():
+        with suppress(StoreError):  # it was taken in meanwhile
+            if (rows_written(paths.rows(*key)) or 0) >= rows and not paths.trial_json(*key).exists():
+                found[key] = read_identity(paths.rows(*key))["host"]
+    return found
 
 
 def under_way(place: Workplace, process, count: int, within_s: float = 300.0) -> dict[AttemptKey, str]:

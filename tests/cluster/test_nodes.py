@@ -78,7 +78,8 @@ def test_a_trial_goes_on_at_its_checkpoint_on_another_machine_and_says_so(place,
     assert row["moved_from"].startswith("east (")
     assert row["moved_from"].endswith(f") to batch {row['resumed_at'] - 1}")
     assert [finding.code for finding in check(Run(place.root()))] == ["C12"]
-    told = place.ablate("verdict", "doubles")
+    assert "; 1 trial continued on another machine; " in place.ablate("verdict", "doubles").words
+    told = place.ablate("gap", "doubles")
     assert f"1 of arm {row['arm']}'s 1 trial was continued on another machine (block 0: east (" in told.words
     same_as_undisturbed(place)  # east and west are one machine
 
