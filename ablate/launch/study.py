@@ -37,7 +37,6 @@ from ablate.launch.preparation import Preparation
 from ablate.launch.progress import Display, State
 from ablate.launch.ray_code import choose
 from ablate.launch.ray_launcher import RayLauncher
-from ablate.record.journal import rows_written
 from ablate.record.paths import StorePaths
 from ablate.record.remote_store import open_store
 from ablate.record.store import Store
@@ -232,7 +231,7 @@ class _Ended:
         if end.status == "done" and self._outcome is not None:
             outcome, self._outcome = self._outcome, None
             check_recorded(outcome, self._store.paths, spec.trial_id, task.attempt)
-        reached = rows_written(self._store.paths.rows(spec.trial_id, task.attempt))
+        reached = self._store.rows_written(spec.trial_id, task.attempt)
         status = self._store.absorb(spec.trial_id, task.attempt)
         if status is None:
             status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
@@ -254,8 +253,7 @@ class _Ended:
         return Then.STOP
 
     def _reached(self) -> list[int | None]:
-        paths = self._store.paths
-        return [rows_written(paths.rows(task.spec.trial_id, task.attempt)) for task in self._open.values()]
+        return [self._store.rows_written(task.spec.trial_id, task.attempt) for task in self._open.values()]
 
     def _again(self, task: TrialTask, end: TrialEnd) -> TrialTask:
         trial_id = task.spec.trial_id
@@ -280,7 +278,7 @@ class _Ended:
         """Count acknowledged rows, from the size of the journals of what runs."""
         with self._mutex:
             tasks, done, failed = list(self._open.values()), self._done, len(self.failed)
-        rows = [rows_written(self._store.paths.rows(task.spec.trial_id, task.attempt)) for task in tasks]
+        rows = [self._store.rows_written(task.spec.trial_id, task.attempt) for task in tasks]
         return State(
             done=done,
             failed=failed,

@@ -36,6 +36,8 @@ _FIELDS: list[tuple[str, str]] = [
     ("content_hash", "<u8"),
 ]
 HAS_ORDER, HAS_CONTENT = 1, 2
+HEAD_BYTES = 65536
+"""What names the attempt and its metrics fits into so much."""
 
 
 class JournalWriter:
@@ -201,10 +203,19 @@ def rows_written(path: Path) -> int | None:
     """Return how many whole rows a journal holds by its size, reading its head only; None if there is no file yet."""
     try:
         with path.open("rb") as file:
-            data = file.read(65536)
-            size = os.fstat(file.fileno()).st_size
+            return rows_in(file.read(HEAD_BYTES), os.fstat(file.fileno()).st_size, path)
     except FileNotFoundError:
         return None
+
+
+def rows_in(data: bytes, size: int, path: Path) -> int:
+    """Return how many whole rows a journal holds.
+
+    Args:
+        data: its first ``HEAD_BYTES``, or all of it.
+        size: its size in bytes.
+        path: names it in messages.
+    """
     identity, at = _read_head(data, path)
     named, start = _read_block(data, at, path) if identity is not None else (None, at)
     if named is None:

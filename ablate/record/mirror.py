@@ -18,7 +18,7 @@ from pathlib import Path
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.record.lock import StoreLock
 from ablate.record.paths import AttemptKey, StorePaths
-from ablate.record.pull import pull_artifact_files, pull_data, pull_journals, pull_reproductions
+from ablate.record.pull import pull_artifact_files, pull_data, pull_journals, pull_reproductions, rows_uploaded
 from ablate.record.push import Publisher
 from ablate.record.working_copy import CopyState
 from ablate.remote.lease import Lease, LeaseLost
@@ -28,6 +28,8 @@ from ablate.remote.patience import backoff, patiently
 from ablate.remote.refusal import Unreachable
 
 Told = Callable[[str], None]
+LOOK_S = 10.0
+"""How often is looked how far other nodes' trials are; they upload their rows as often."""
 
 
 class Mirror:
@@ -54,7 +56,8 @@ class Mirror:
         self._wake, self._stop = threading.Event(), threading.Event()
         self._pushing, self._noting = threading.Lock(), threading.Lock()
         self._failure: StoreError | None = None
-        self._thread: threading.Thread | None = None
+        self._threads: list[threading.Thread] = []
+        self._seen: dict[AttemptKey, int] = {}
 
     @classmethod
     def open(cls, uri: str, launch: str, told: Told) -> Mirror:
@@ -101,8 +104,9 @@ class Mirror:
             StoreError: if the store refuses.
         """
         self._push()
-        self._thread = threading.Thread(target=self._keep_up, daemon=True)
-        self._thread.start()
+        self._threads = [threading.Thread(target=run, daemon=True) for run in (self._keep_up, self._keep_looking)]
+        for thread in self._threads:
+            thread.start()
 
     def changing(self) -> None:
         """Note, before the working copy changes, that it will be ahead.
@@ -135,6 +139,10 @@ class Mirror:
         """
         patiently(self._push, self._told)
 
+    def rows_seen(self, key: AttemptKey) -> int | None:
+        """Return how many rows an attempt had uploaded when that was last looked at; None if it had none."""
+        return self._seen.get(key)
+
     def collect(self, key: AttemptKey, wait: bool = True) -> None:
         """Fetch an attempt's journal, unless it ran on this machine.
 
@@ -164,8 +172,8 @@ class Mirror:
         """
         self._stop.set()
         self._wake.set()
-        if self._thread:
-            self._thread.join()
+        for thread in self._threads:
+            thread.join()
         try:
             patiently(self._push, self._told, None if wait else 0.0)
         except Unreachable as error:
@@ -214,6 +222,15 @@ class Mirror:
                 self._absorbed -= absorbed
                 if changes == self._changes and not self._under_way:
                     self._state.set(whole=True)
+
+    def _keep_looking(self) -> None:
+        """See how far trials of other nodes are, for the display; one that is here is looked at here."""
+        heads: dict[str, bytes] = {}
+        while not self._stop.wait(LOOK_S):
+            try:
+                self._seen = rows_uploaded(self._objects, self.paths, heads)
+            except StoreError:  # away: whoever needs the store tells of it
+                continue
 
     def _keep_up(self) -> None:
         tries = 0

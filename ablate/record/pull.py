@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ablate.errors import Problem, StoreError
+from ablate.record.journal import HEAD_BYTES, rows_in
 from ablate.record.json_lines import read_lines
 from ablate.record.manifest import JOURNAL, Manifest, check_inside, copied, lasting_files, read_manifest
 from ablate.record.paths import AttemptKey, StorePaths
@@ -75,6 +76,31 @@ def pull_journals(objects: Objects, paths: StorePaths, only: AttemptKey | None =
                 except FileNotFoundError:  # its launch has just taken it in
                     continue
     return there
+
+
+def rows_uploaded(objects: Objects, paths: StorePaths, heads: dict[str, bytes]) -> dict[AttemptKey, int]:
+    """Return how many rows each attempt has uploaded whose rows are not in the folder.
+
+    Args:
+        objects: the store.
+        paths: the folder.
+        heads: first bytes of journals; kept by the caller from one call to the next.
+
+    Raises:
+        StoreError: if the store refuses.
+    """
+    names = objects.names(JOURNAL)
+    found = {}
+    for file, parts in segments(names).items():
+        path = paths.root / file
+        if path.suffix != ".rows" or path.exists():
+            continue
+        size = size_of(parts, names)
+        if file not in heads or rows_in(heads[file], size, path) == 0:
+            heads[file] = objects.read_head(file, HEAD_BYTES)
+        [key] = paths.attempts_named([path.name])
+        found[key] = rows_in(heads[file], size, path)
+    return found
 
 
 def pull_artifact_files(objects: Objects, paths: StorePaths, key: AttemptKey) -> dict[str, int]:

@@ -77,6 +77,11 @@ class RemoteStore(Store):
         assert self._mirror is not None
         self._mirror.collect(AttemptKey(trial_id, attempt), wait)
 
+    def rows_written(self, trial_id: str, attempt: int) -> int | None:
+        """Return how many batches an attempt has recorded; of one on another node, how many it had uploaded lately."""
+        here = super().rows_written(trial_id, attempt)
+        return self._mirror.rows_seen(AttemptKey(trial_id, attempt)) if here is None and self._mirror else here
+
     def flush(self) -> None:
         """Write what was absorbed to Parquet, and have it uploaded.
 

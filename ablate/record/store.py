@@ -21,6 +21,7 @@ from ablate.record.columns import FailureKind
 from ablate.record.create import create_folders, settle_spec
 from ablate.record.disk import store_io
 from ablate.record.intake import Taken, clear, end_as_failed, take, wait_for_death, who_wrote
+from ablate.record.journal import rows_written
 from ablate.record.lock import StoreLock
 from ablate.record.parts import PartedData
 from ablate.record.paths import AttemptKey, StorePaths
@@ -115,6 +116,10 @@ class Store:
 
     def collect(self, trial_id: str, attempt: int, wait: bool = True) -> None:
         """Bring an attempt's journal here from where it was written: here, it is there."""
+
+    def rows_written(self, trial_id: str, attempt: int) -> int | None:
+        """Return how many batches an attempt that runs has recorded, as far as is known here; None before its first."""
+        return rows_written(self.paths.rows(trial_id, attempt))
 
     def absorb(self, trial_id: str, attempt: int) -> str | None:
         """Take an attempt that ended by itself into the data sets.

@@ -111,6 +111,18 @@ class Objects:
         except FileNotFoundError:
             return None
 
+    def read_head(self, name: str, size: int) -> bytes:
+        """Return an object's first ``size`` bytes, fewer if it is shorter; empty if it is not there.
+
+        Raises:
+            StoreError: if the store refuses.
+        """
+        try:
+            with request(self.uri), self._system.open_input_file(self._path(name)) as file:
+                return bytes(file.read(size))
+        except FileNotFoundError:
+            return b""
+
     def fetch(self, name: str, path: Path) -> None:
         """Copy an object to a file, whole or not at all.
 

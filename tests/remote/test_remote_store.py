@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ablate.errors import StoreError
+from ablate.record import mirror
 from ablate.record.check import check
 from ablate.record.manifest import read_manifest
 from ablate.record.paths import StorePaths
@@ -22,6 +23,7 @@ from ablate.remote.growing import Growing
 from ablate.remote.lease import NAME as LEASE
 from ablate.remote.location import reading_copy, working_copy
 from ablate.remote.objects import Objects
+from tests.conftest import wait_for
 from tests.record.conftest import make_grid, make_spec, run_trial
 
 GRID = make_grid()
@@ -32,6 +34,7 @@ FAST, SLOW = make_spec(), make_spec("slow")
 def soon(monkeypatch):
     monkeypatch.setattr(lease, "SETTLE_S", 0.05)
     monkeypatch.setattr(lease, "BEAT_S", 0.2)
+    monkeypatch.setattr(mirror, "LOOK_S", 0.2)
 
 
 @pytest.fixture
@@ -45,14 +48,14 @@ def opened(uri, launch="one", told=lambda _: None):
 
 def crash(store, dead=True):
     """Stop as kill -9 would: nothing more is written, locks are free, the lease stays as it was."""
-    mirror = store._mirror
-    mirror._stop.set()
-    mirror._wake.set()
-    mirror._lease._stop.set()
-    mirror._thread.join()
-    mirror._lease._thread.join()
+    kept = store._mirror
+    kept._stop.set()
+    kept._wake.set()
+    kept._lease._stop.set()
+    for thread in (*kept._threads, kept._lease._thread):
+        thread.join()
     store._lock.release()
-    mirror._lock.release()
+    kept._lock.release()
     if dead:
         process = subprocess.Popen(["true"])
         process.wait()
@@ -220,6 +223,9 @@ def test_a_trial_of_another_node_is_collected(uri, bucket, monkeypatch, tmp_path
         run_trial(there, FAST, attempt=1)
         upload_journal(there, FAST, 1)
         assert store.absorb(FAST.trial_id, 1) is None
+        assert store.rows_written(FAST.trial_id, 1) is None
+        wait_for(lambda: store.rows_written(FAST.trial_id, 1) == 4)  # for the display, before it is collected
+        assert not here.rows(FAST.trial_id, 1).exists()
         store.collect(FAST.trial_id, 1)
         assert here.rows(FAST.trial_id, 1).read_bytes() == spool.rows(FAST.trial_id, 1).read_bytes()
         assert store.absorb(FAST.trial_id, 1) == "done"
