@@ -253,7 +253,8 @@ class TuneLauncher:
 
     def close(self) -> None:
         """Leave Ray; an embedded one ends with everything it started."""
-        ray.shutdown()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            ray.shutdown()  # it prints what it had kept back
 
 
 def _id_of(trial: Any) -> str:

@@ -25,7 +25,7 @@ RAY = Path(sys.executable).with_name("ray")
 START_S = 150.0
 STORE_BYTES = 80 * 2**20
 ELSEWHERE = """
-    import os, socket, time
+    import os, socket, sys, time
     if host := os.environ.get("PRETEND_HOST"):
         socket.gethostname = lambda: host
     if ahead := float(os.environ.get("PRETEND_AHEAD_S", "0")):
@@ -33,11 +33,12 @@ ELSEWHERE = """
         true, true_ns = time.time, time.time_ns
         time.time = lambda: true() + ahead
         time.time_ns = lambda: true_ns() + int(ahead * 1e9)
-        class Ahead(dates.datetime):
-            @classmethod
-            def now(cls, tz=None):
-                return super().now(tz) + dates.timedelta(seconds=ahead)
-        dates.datetime = Ahead
+        if "ablate.trial.server" in sys.orig_argv:  # pandas, which Ray's workers import, dies of another datetime
+            class Ahead(dates.datetime):
+                @classmethod
+                def now(cls, tz=None):
+                    return super().now(tz) + dates.timedelta(seconds=ahead)
+            dates.datetime = Ahead
 """
 """Read by every Python that starts with it on its path, before anything else: the name and the clock of a machine."""
 
