@@ -47,9 +47,10 @@ def losses(root) -> list[tuple[str, int, str]]:
     return sorted((row["trial_id"], row["batch_index"], row["loss"].hex()) for row in rows)
 
 
-def undisturbed(place: Workplace) -> Done:
+def undisturbed(place: Workplace, *tags: str) -> Done:
     """Run the same grid beside, on this machine and without its sleeps; ``losses`` of ``beside`` are then compared."""
-    return place.ablate("launch", "grid.yaml", "--local", "--runs", "beside", env={"DOUBLES_WELL": "1"})
+    offers = [word for tag in tags for word in ("--offer", tag)]
+    return place.ablate("launch", "grid.yaml", "--local", "--runs", "beside", *offers, env={"DOUBLES_WELL": "1"})
 
 
 def rows_of(place: Workplace) -> dict[str, dict]:
