@@ -109,7 +109,10 @@ class Isolation:
         path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:NAME]}.sock"
         with self._holding:
             held = self._holds.get(str(path))
-            if held is None or _is_closed(held):  # a server that was killed is started again, and held again
+            if held is not None and _is_closed(held):  # a server that was killed is started again, and held again
+                held.close()
+                held = None
+            if held is None:
                 hold = _open(path) or self._start(path, environment)
                 hold.sendall(b'{"hold": true}\n')
                 self._holds[str(path)] = hold
