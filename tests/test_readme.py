@@ -49,7 +49,7 @@ def test_the_grid_file_is_valid_for_the_starters_trainable(tmp_path: Path, monke
 
 
 def test_the_function_trainable_the_commands_and_the_query_run(tmp_path: Path) -> None:
-    function, query = blocks("python")
+    function, query, _ = blocks("python")
     before = "import torch\nmake_model = lambda hidden: torch.nn.Linear(1, hidden)\n"
     (tmp_path / "my_function.py").write_text(before + function)
     (tmp_path / "grid.yaml").write_text(FUNCTION_GRID)
@@ -64,6 +64,16 @@ def test_the_function_trainable_the_commands_and_the_query_run(tmp_path: Path) -
         [sys.executable, "-c", f"{query}\nprint(len(losses))"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert rows.stdout.strip() == "12"
+
+
+def test_the_curvature_of_any_model_runs_as_shown() -> None:
+    *_, shown = blocks("python")
+    before = (
+        "import torch\nmodel, loss = torch.nn.Linear(3, 1), torch.nn.functional.mse_loss\n"
+        "inputs, targets = torch.ones(4, 3), torch.zeros(4, 1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", before + shown], capture_output=True, text=True, check=True)
+    assert float(done.stdout.split()[0]) == pytest.approx(8)  # 2 (1, 1, 1, 1) (1, 1, 1, 1)', whose other values are 0
 
 
 def test_the_commands_shown_first_are_targets_of_the_makefile() -> None:

@@ -7,10 +7,10 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from ablate.launch.ray_token import has_token
+from ablate.launch.ray_token import shown
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.update({"RAY_AUTH_MODE": "token"} if has_token(os.environ) else {})  # Ray reads it when it is imported
+os.environ.update(shown())
 
 import ray
 

@@ -6,6 +6,8 @@ An embedded Ray leaves a token in the user's home, and from then on `ray start -
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,3 +18,12 @@ def has_token(environment: Mapping[str, str]) -> bool:
         return False
     named = environment.get("RAY_AUTH_TOKEN") or environment.get("RAY_AUTH_TOKEN_PATH")
     return bool(named) or (Path.home() / ".ray" / "auth_token").exists()
+
+
+def shown() -> dict[str, str]:
+    """Return what has Ray show the token, if there is one: for the environment, before ray is imported.
+
+    Ray reads the mode then. Later it would reach only what this process starts: a Ray that asks for a token, from a
+    driver that shows none.
+    """
+    return {"RAY_AUTH_MODE": "token"} if "ray" not in sys.modules and has_token(os.environ) else {}

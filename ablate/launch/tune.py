@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ablate.launch.ray_token import has_token
+from ablate.launch.ray_token import shown
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.update({"RAY_AUTH_MODE": "token"} if has_token(os.environ) else {})  # Ray reads it when it is imported
+os.environ.update(shown())
 os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # its three log files: 85 ms a trial and 950 B a row
 os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # it would swallow Ctrl-C and exit 0
 os.environ["RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS"] = "0"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks import Case, autoencoder, conv_lstm, convnet, eigenvalues
 from scipy.stats import wasserstein_distance
 
 from ablate.curvature import Curvature, probe
+from tests.curvature.networks import Case, autoencoder, conv_lstm, convnet, eigenvalues
 
 
 @dataclass

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from networks import autoencoder, conv_lstm, convnet, eigenvalues
 from torch import Tensor, nn
 
 from ablate.curvature import Curvature, CurvatureError, Hessian, objective, probe
 from ablate.curvature.edges import grow
 from ablate.curvature.lanczos import Krylov
+from tests.curvature.networks import autoencoder, conv_lstm, convnet, eigenvalues
 
 
 def edges_of(eigenvalues: Tensor, seed: int = 0, most: int = 200) -> Any:

@@ -197,8 +197,8 @@ def test_an_arm_that_asks_for_all_cores_runs_beside_nothing(told):
 
 
 def test_actors_are_reused(told):
-    """Ten trials of two kinds of request, at most two at a time."""
-    assert (1 <= len(told.actors) <= 4) if "ray" in told.root.name else not told.actors
+    """Sixteen attempts of two kinds of request; Ray may start an actor for one that waits before another is free."""
+    assert (1 <= len(told.actors) <= len(told.ends) // 2) if "ray" in told.root.name else not told.actors
 
 
 def test_tune_writes_no_log_files(told):

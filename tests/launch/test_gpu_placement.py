@@ -99,7 +99,8 @@ def test_the_local_launcher_assigns_gpus_to_gpu_arms_alone(
 
     for module in (placement, local):
         monkeypatch.setattr(module, "visible_gpus", lambda environment: ("GPU-a",))
-    monkeypatch.setattr(local, "Isolation", FakeIsolation)
+    isolation = FakeIsolation("fake")
+    monkeypatch.setattr(local, "Isolation", lambda launch_id: isolation)
     specs = trials(load_grid(place.grid(GPU_ARMS)))
     tasks = [TrialTask(spec=s, root=str(tmp_path), attempt=1, cwd=os.getcwd(), search=()) for s in specs]
     launcher = LocalLauncher("fake")
@@ -111,7 +112,7 @@ def test_the_local_launcher_assigns_gpus_to_gpu_arms_alone(
 
     launcher.run(tasks, after)
     assert sorted(ends) == sorted(task.spec.trial_id for task in tasks)
-    given = launcher._isolation.given  # type: ignore[attr-defined]
+    given = isolation.given
     assert {gpus for arm, gpus in given if arm == "on-gpu"} == {("GPU-a",)}
     assert {gpus for arm, gpus in given if arm == "on-cpu"} == {()}
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from ablate.launch.ray_token import has_token
+from ablate.launch.ray_token import has_token, shown
 
 
 @pytest.fixture
@@ -27,3 +29,13 @@ def test_the_one_that_an_embedded_ray_left_is_shown(home):
 @pytest.mark.parametrize("name", ["RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"])
 def test_one_that_the_environment_names_is_shown(home, name):
     assert has_token({name: "x"})
+
+
+def test_nothing_is_changed_once_ray_is_imported(monkeypatch):
+    """It has read the mode then: a Ray that is started would ask for a token that its driver does not show."""
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "x")
+    monkeypatch.setitem(sys.modules, "ray", object())
+    assert shown() == {}
+    monkeypatch.delitem(sys.modules, "ray")
+    assert shown() == {"RAY_AUTH_MODE": "token"}
