@@ -151,6 +151,7 @@ def train(config, ctx):
 """
 
 
+@pytest.mark.slow
 def test_a_function_trainable_is_told_that_its_gradients_were_not_held_against_float64(place):
     from ablate.trial.context import OWN_LOOP
 

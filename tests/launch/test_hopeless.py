@@ -93,6 +93,7 @@ def test_what_was_not_run_is_told() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_launch_gives_up_and_goes_on_when_it_is_mended(place):
     place.grid("arms:\n  first: {}\n  second: {onednn: false}\n", settings="{fault: raise}", blocks=6)
     done = place.ablate("launch", "grid.yaml", "--local")

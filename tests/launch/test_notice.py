@@ -57,6 +57,7 @@ def test_a_trial_told_to_leave_goes_on_from_where_it_was_bit_for_bit(place, how)
     assert losses(place.root()) == losses(place.folder / "beside" / "doubles")
 
 
+@pytest.mark.slow
 def test_a_function_that_makes_no_checkpoints_leaves_and_begins_again(place):
     trial_id, done = told_to_leave(place, "doubles:train", "--local")
     assert done.code == 0, done.text

@@ -41,6 +41,7 @@ def equal_to_a_local_launch(place, uri):
     assert losses(uri) == losses(place.folder / "beside" / "doubles")
 
 
+@pytest.mark.slow
 def test_a_launch_by_uri_has_a_folder_s_losses_bit_for_bit(place, bucket):
     place.grid(TWO, blocks=1)
     done = place.ablate("launch", "grid.yaml", "--local", "--runs", bucket.uri())
