@@ -120,9 +120,10 @@ def launch(
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
     from ablate.errors import TrialsFailed
     from ablate.launch.failures import alone, problems
+    from ablate.launch.launchers import new_launcher
+    from ablate.launch.launching import launch as run_study
     from ablate.launch.node_types import check_cap, most_cores, node_types
-    from ablate.launch.study import launch as run_study
-    from ablate.launch.study import new_launcher, read_study
+    from ablate.launch.study import read_study
     from ablate.remote.location import within
 
     types = node_types(cluster, address)

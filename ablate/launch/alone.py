@@ -10,7 +10,8 @@ from ablate.errors import BadInput, Problem, StoreError, TrialsFailed, nearest
 from ablate.launch import placement
 from ablate.launch.preparation import Preparation
 from ablate.launch.room import gpus_for
-from ablate.launch.study import Study, make_task, read_study
+from ablate.launch.study import Study, read_study
+from ablate.launch.tasks import make_task
 from ablate.record.lock import clear_store
 from ablate.record.paths import StorePaths
 from ablate.record.store import Store

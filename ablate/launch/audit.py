@@ -13,8 +13,9 @@ from ablate.design.spec import GridSpec, Outcome
 from ablate.design.trial_spec import ArtifactPlan, AuditPlan, GuardPlan
 from ablate.errors import Problem, StoreError
 from ablate.launch.inputs import Inputs
+from ablate.launch.launching import Launched, launch
 from ablate.launch.local import LocalLauncher
-from ablate.launch.study import Launched, Study, launch
+from ablate.launch.study import Study
 from ablate.record.lock import clear_store
 from ablate.record.paths import StorePaths
 

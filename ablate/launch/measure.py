@@ -16,7 +16,8 @@ from ablate.errors import Problem, TrialsFailed, UnmetPlacement
 from ablate.launch import placement
 from ablate.launch.preparation import Preparation
 from ablate.launch.room import gpus_for
-from ablate.launch.study import Study, make_task
+from ablate.launch.study import Study
+from ablate.launch.tasks import make_task
 from ablate.record.intake import wait_for_death
 from ablate.record.journal import read_journal, rows_written
 from ablate.record.paths import AttemptKey

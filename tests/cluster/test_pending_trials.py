@@ -10,7 +10,8 @@ from ablate.launch.after import Then
 from ablate.launch.pending import FEW, pending_limit
 from ablate.launch.placement import available_cores
 from ablate.launch.preparation import Preparation
-from ablate.launch.study import make_task, read_study
+from ablate.launch.study import read_study
+from ablate.launch.tasks import make_task
 from ablate.record.store import Store
 from ablate.trial.task import TrialEnd, TrialTask
 from tests.conftest import wait_for

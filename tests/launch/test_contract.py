@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from ablate.launch.after import Then, tried_again
+from ablate.launch.launchers import Launcher, new_launcher
 from ablate.launch.preparation import Preparation
-from ablate.launch.study import Launcher, make_task, new_launcher, read_study
+from ablate.launch.study import read_study
+from ablate.launch.tasks import make_task
 from ablate.record.flock import wait_until_free
 from ablate.record.reader import Run
 from ablate.record.store import Store

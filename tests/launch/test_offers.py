@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ablate.errors import BadInput
+from ablate.launch.launchers import new_launcher
 from ablate.launch.placement import check, read_offers, this_machine
-from ablate.launch.study import new_launcher
 from tests.conftest import whole
 
 TAGGED = """\

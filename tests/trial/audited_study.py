@@ -13,7 +13,7 @@ from spec_factory import HERE
 from ablate.design.cross import trials
 from ablate.design.spec import Arm, Contrast, GridSpec, Outcome
 from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics
-from ablate.launch.study import _reference
+from ablate.launch.tasks import _reference
 from ablate.record.reader import Run
 from ablate.record.store import Store
 from ablate.trial.runner import run_trial
