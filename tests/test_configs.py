@@ -120,6 +120,7 @@ def test_the_matrix_runs_shrunk_with_every_tag_on_one_machine(name, place):
     assert len({row["arm"] for row in rows}) == 12
 
 
+@pytest.mark.slow
 def test_the_study_of_noise_runs_shrunk_and_reports_its_dose_response(place):
     pytest.importorskip("skimage", reason="the video extra isn't installed")
     grid = yaml.safe_load(config("noise_helps").read_text())

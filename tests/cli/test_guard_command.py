@@ -172,6 +172,7 @@ def test_only_the_first_passes_are_watched_if_so_asked(folder: Path) -> None:
     assert "backward pass 1 of 2 watched (1 tensor there; 2 in all); 10 others checked" in done.err
 
 
+@pytest.mark.slow
 def test_a_clean_script_prints_what_it_prints_under_python(folder: Path) -> None:
     plain, done = run(folder, "clean.py"), run(folder, "guard", "clean.py")
     assert plain.code == done.code == 0, done.err

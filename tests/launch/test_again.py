@@ -63,6 +63,7 @@ def test_a_study_completes_grows_and_refuses_what_would_mix(place):
     assert "C9 note" in checked.out
 
 
+@pytest.mark.slow
 def test_a_preparation_that_failed_locks_nobody_out(place):
     place.grid(TWO, blocks=1, settings="{data: bad}")
     refused = place.ablate("launch", "grid.yaml", "--local")

@@ -99,6 +99,7 @@ def test_a_fault_in_one_arm_is_named_and_exits_5(place, audit):
     assert "the gradient is not the slope of the loss, in parameter 0.weight" in other.words
 
 
+@pytest.mark.slow
 def test_a_grid_that_turns_the_audit_off_is_audited_all_the_same_and_other_data_confound(place, audit):
     other = "  other: {settings: {shift: 1.0}}\naudit: {first: 0}\n"
     change(place, "  wrong: {settings: {scaled: 1.01}}\n", other, "grid.yaml")

@@ -89,6 +89,7 @@ def test_a_long_trial_is_cut_short(place, monkeypatch):
     assert 2 <= len(timed.durations) < 12
 
 
+@pytest.mark.slow
 def test_from_a_run_and_without_torch_or_ray(place, temporary):
     place.grid(ARMS, blocks=3)
     assert place.ablate("launch", "grid.yaml", "--local").code == 0
@@ -103,6 +104,7 @@ def test_from_a_run_and_without_torch_or_ray(place, temporary):
     assert loaded_by(place, "plan", "grid.yaml", "--measure").isdisjoint({"torch", "ray", "scipy"})
 
 
+@pytest.mark.slow
 def test_from_a_run_that_holds_nothing(place):
     place.grid("arms: {a: {settings: {fault: raise, at: 0}}}\n")
     assert place.ablate("launch", "grid.yaml", "--local").code == 3

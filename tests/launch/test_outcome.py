@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.conftest import whole
 
 
+@pytest.mark.slow
 def test_a_misspelt_metric_is_refused_after_one_trial_and_can_be_mended(place):
     place.grid("arms: {plain: {}}\n", outcome="{metric: accuracy}", blocks=3)
     refused = place.ablate("launch", "grid.yaml", "--local")
