@@ -201,10 +201,13 @@ class LocalAudit:
         if self._held_in in NARROW:
             return False
         gradients = [one for one in self._measured.values() if one.quantity == "gradient"]
-        # held against the largest, or a gradient that is 0 but for float64's own rounding would count
-        largest = max((one.scale for one in gradients), default=0.0)
-        explained = CLEAR * error_bound(largest, FLOAT32, self.reduction)
-        return any(one.own_error is not None and one.own_error > explained for one in gradients)
+        # one that is 0 but for float64's own rounding does not count: it is held against the largest's last place
+        least = FLOAT32 * max((one.scale for one in gradients), default=0.0)
+        return any(
+            one.own_error is not None
+            and one.own_error > CLEAR * error_bound(max(one.scale, least), FLOAT32, self.reduction)
+            for one in gradients
+        )
 
     def _of_the_code(self, one: Distance, measured: Measured, roundoff: float) -> Distance:
         """Call a fault what the arm's own code does in float64 too, even where the arm's precision would hide it."""
