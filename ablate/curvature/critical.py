@@ -37,13 +37,9 @@ def decrement(squares: Array, values: Array, gradient_square: float, floor: floa
     curved = np.abs(values) > floor
     known = float((squares[curved] / np.abs(values[curved])).sum()) / 2
     rest = max(gradient_square - float(squares[curved].sum()), 0.0)
-    if rest <= RESOLUTION * gradient_square:
-        rest = 0.0
+    if rest <= 4 * len(squares) * np.finfo(np.float64).eps * gradient_square:
+        rest = 0.0  # all of it is known, up to the rounding of the sum
     return Decrement(known + _over(rest, 2 * float(np.abs(values).max())), known + _over(rest, 2 * floor))
-
-
-RESOLUTION = 64 * float(np.finfo(np.float64).eps)
-"""What is left of the gradient's square beside all its components is rounding below this share."""
 
 
 def _over(a: float, b: float) -> float:

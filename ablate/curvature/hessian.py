@@ -1,7 +1,7 @@
 """Products of the Hessian with vectors: the gradient's graph is kept and differentiated again for every vector.
 
-By Pearlmutter (1994), H v is the gradient of (gradient . v). Keeping the graph costs 1.5 to 2.6 gradients a product on
-an autoencoder, a convnet and a ConvLSTM, building it anew 2.4 to 3.5 (``benchmarks/curvature.py``); forward mode fails
+By Pearlmutter (1994), H v is the gradient of (gradient . v). Keeping the graph costs 1.5 to 2.3 gradients a product on
+an autoencoder, a convnet and a ConvLSTM, building it anew 2.6 to 3.4 (``benchmarks/curvature.py``); forward mode fails
 on several operations. ``torch.autograd.grad`` leaves ``.grad`` alone; ``backward(create_graph=True)`` would add to it.
 """
 

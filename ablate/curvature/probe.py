@@ -32,6 +32,7 @@ def probe(
     *,
     dtype: torch.dtype = torch.float64,
     device: torch.device | str | None = None,
+    sizes: Sequence[int] | None = None,
     update: Tensor | None = None,
     warm: Curvature | None = None,
     tick: Callable[[int], None] | None = None,
@@ -45,6 +46,7 @@ def probe(
         batches: the probe set, weighted by sample count.
         dtype: precision of the products; everything else is float64.
         device: where to compute; None for where the model is.
+        sizes: samples in each batch; None for the first dimension of its first tensor.
         update: (n,) the last update of the parameters, to have the curvature along it.
         warm: what was found a little earlier in training: its vectors start the space, which then converges sooner.
             Such a start is not random, so it needs ``probes=0``.
@@ -55,7 +57,8 @@ def probe(
         CurvatureError: a loss or product that is not finite, an operation without a second derivative, no parameter.
     """
     asked = replace(Plan(), **plan)
-    return look(Hessian(objective(model, loss, batches, dtype, device, asked.seed)), asked, update, warm, tick)
+    target = objective(model, loss, batches, dtype, device, asked.seed, sizes)
+    return look(Hessian(target), asked, update, warm, tick)
 
 
 def look(

@@ -104,3 +104,17 @@ def test_the_escape_rate_is_that_of_the_steps_themselves(momentum: float, expect
     if expected is not None:
         assert measured == pytest.approx(expected)
     assert escape_rate(2.0, 0.01, momentum) == 0.0
+
+
+def test_sizes_weigh_batches_that_are_no_tensors_and_progress_is_told() -> None:
+    """A mean of x^2 / 2 with weight 3 / 4 and 2 x^2 with 1 / 4: curvature 3/4 + 1, of 300 parameters."""
+    told: list[int] = []
+    found = probe(
+        Point(torch.zeros(300)),
+        lambda model, batch: batch["scale"] * (model.x**2).sum() / 2,
+        [{"scale": 1.0}, {"scale": 4.0}],
+        sizes=[3, 1],
+        tick=told.append,
+    )
+    assert found.top.value == pytest.approx(1.75)
+    assert told == list(range(1, len(told) + 1))
