@@ -22,6 +22,8 @@ import torch
 from torch import Tensor, nn
 from xxhash import xxh3_64_intdigest
 
+from ablate.audit.once import once
+
 PLAIN = frozenset({Tensor, nn.Parameter})
 """Types whose memory is what ``data_ptr`` says and whose methods no subclass has changed."""
 
@@ -90,9 +92,8 @@ def _slow_checksum(t: Tensor) -> int:
         return xxh3_64_intdigest(b"".join(checksum(part).to_bytes(8, "little") for part in parts))
     if t.numel() == 0:
         return 0
-    sizes = [1 if stride == 0 else size for size, stride in zip(t.shape, t.stride(), strict=True)]
-    once = t.as_strided(sizes, t.stride(), t.storage_offset()).cpu().contiguous()
-    return digest(once.data_ptr(), once.nbytes)
+    covered = once(t).cpu().contiguous()
+    return digest(covered.data_ptr(), covered.nbytes)
 
 
 def _parts(t: Tensor) -> tuple[Tensor, ...]:

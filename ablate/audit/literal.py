@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ablate.audit.once import once
+
 TINY = 8
 """Numbers up to which a tensor is written out."""
 
@@ -62,17 +64,17 @@ class Literals:
 
     def stored(self) -> dict[str, Tensor]:
         """Return key -> contiguous copy on the CPU of the tensors that need a file; what is expanded is there once."""
-        return {key: _once(t).cpu().contiguous().clone() for key, t in self.tensors.items() if not _tiny(t)}
+        return {key: once(t).cpu().contiguous().clone() for key, t in self.tensors.items() if not _tiny(t)}
 
     def layouts(self) -> dict[str, str]:
         """Return key -> expression that gives a stored tensor its layout in memory again, where it had another."""
         found = {}
         for key, t in self.tensors.items():
             it = f"{self._variable}[{key!r}]"
-            once = _once(t)
-            if not _tiny(t) and not once.is_contiguous():
-                it = f"torch.empty_strided({tuple(once.shape)}, {once.stride()}, dtype={t.dtype}).copy_({it})"
-            if not _tiny(t) and once.shape != t.shape:
+            single = once(t)
+            if not _tiny(t) and not single.is_contiguous():
+                it = f"torch.empty_strided({tuple(single.shape)}, {single.stride()}, dtype={t.dtype}).copy_({it})"
+            if not _tiny(t) and single.shape != t.shape:
                 it = f"{it}.expand({tuple(t.shape)})"
             if it != f"{self._variable}[{key!r}]":
                 found[key] = it
@@ -84,8 +86,3 @@ class Literals:
 
 def _tiny(t: Tensor) -> bool:
     return t.numel() <= TINY and t.is_contiguous() and not t.is_complex()
-
-
-def _once(t: Tensor) -> Tensor:
-    sizes = tuple(1 if stride == 0 else size for size, stride in zip(t.shape, t.stride(), strict=True))
-    return t.as_strided(sizes, t.stride(), t.storage_offset())
