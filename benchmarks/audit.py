@@ -24,10 +24,10 @@ what the first batch gave in the arm, in a plain float32 arm and in float64: los
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import platform
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -251,7 +251,9 @@ def compare() -> None:
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repeats", nargs="?", type=int, default=3, help="Trials of each kind (3).")
+    repeats = parser.parse_args().repeats
     load = os.getloadavg()[0]
     busy = f", busy (load {load:.1f})" if load > 0.5 else ""
     print(f"{cpu_model()}{busy}, Python {platform.python_version()}, torch {torch.__version__}")
