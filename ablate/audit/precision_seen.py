@@ -8,7 +8,6 @@ of 24 numbers that were not shortened, all are as short with probability 2**-240
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ablate.audit.nearby import here, source
 from ablate.audit.operation import tensors
-from ablate.audit.roundoff import name_of, unit_roundoff
+from ablate.audit.roundoff import name_of, shortened_name, unit_roundoff
 
 DISTINCT = 24
 SHORT = 14
@@ -64,7 +63,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
             narrow = t.detach().float()
             short = shortened(narrow) if t.dtype is torch.float32 or torch.equal(narrow.double(), t) else 0.0
             if short:
-                roundoff, name = short, f"tf32-like ({round(-math.log2(short))} bits)"
+                roundoff, name = short, shortened_name(short)
         if roundoff > self.roundoff:
             self.roundoff, self.name, self.dtype, self.where = roundoff, name, t.dtype, source(here())
 

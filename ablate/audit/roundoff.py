@@ -37,4 +37,9 @@ def name_of(roundoff: float, held_in: torch.dtype | None = None) -> str:
     """
     if held_in is not None and unit_roundoff(held_in) == roundoff:
         return str(held_in).removeprefix("torch.")
-    return _NAMES.get(roundoff) or f"tf32-like ({round(-math.log2(roundoff))} bits)"
+    return _NAMES.get(roundoff) or shortened_name(roundoff)
+
+
+def shortened_name(roundoff: float) -> str:
+    """Return words for numbers whose mantissas are shorter than their type's: ``tf32-like (13 bits)``."""
+    return f"tf32-like ({round(-math.log2(roundoff))} bits)"
