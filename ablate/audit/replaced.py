@@ -37,7 +37,8 @@ FEW_EACH = 5
 """Elements of a lattice, and of each where a tensor's slices lie on one each, at least."""
 EVEN = 2.0**-6
 """How far off a lattice's places, in units of its width. Of 8 different numbers that have nothing to do with a lattice
-two give it its place and width, and the others lie so near to it with probability (2 EVEN)**6, 1e-9; of 5, 3e-5."""
+two give it its place and width, and the others lie so near to it with probability (2 EVEN)**6, 1e-9; of 5, 3e-5. Up to
+``GAPS`` widths are tried."""
 GAPS = 64
 """Widths in the smallest gap between two elements, at most: of few elements no two need be neighbours."""
 LARGEST_LATTICE = 2.0**16
@@ -76,14 +77,14 @@ def replaced(evaluate: Callable[[], Tensor], moved: Moved) -> list[Replaced]:
     """
     here = _look(evaluate)
     sides = [[_look(evaluate, moved(sign * step)) for step in STEPS] for sign in (1.0, -1.0)]
-    steps = [_stands(k, here, sides) for k in range(len(here.nodes))]
-    if any(steps[k] and _of_float32(here.nodes[k]) for k in range(len(steps))):
+    steps = [_stands(k, here, sides) for k in range(len(here))]
+    if any(stands and _of_float32(node) for node, stands in zip(here, steps, strict=True)):
         coarse = [[_look(evaluate, moved(sign * step)) for step in COARSE_STEPS] for sign in (1.0, -1.0)]
         steps = [
             stands and (not _of_float32(node) or _stands(k, here, coarse))
-            for k, (stands, node) in enumerate(zip(steps, here.nodes, strict=True))
+            for k, (stands, node) in enumerate(zip(steps, here, strict=True))
         ]
-    return [Replaced(node.name, node.parameters, stands) for node, stands in zip(here.nodes, steps, strict=True)]
+    return [Replaced(node.name, node.parameters, stands) for node, stands in zip(here, steps, strict=True)]
 
 
 @dataclass
@@ -96,17 +97,12 @@ class _Node:
     inputs: tuple[int | None, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Look:
-    nodes: list[_Node]
-
-
-def _look(evaluate: Callable[[], Tensor], where: AbstractContextManager[None] | None = None) -> _Look:
+def _look(evaluate: Callable[[], Tensor], where: AbstractContextManager[None] | None = None) -> list[_Node]:
     seen = _Seen()
     with where or nullcontext():
         with torch.enable_grad(), seen:
             loss = evaluate()
-        return _Look(seen.nodes(loss))
+        return seen.nodes(loss)
 
 
 class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -155,17 +151,17 @@ class _Seen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return checksum(variable.detach()) if variable is not None else self._sums.get((node, number))
 
 
-def _stands(k: int, here: _Look, sides: list[list[_Look]]) -> bool:
+def _stands(k: int, here: list[_Node], sides: list[list[list[_Node]]]) -> bool:
     """Say whether the outputs of function ``k`` stand still, or on a lattice, while what it reads moves."""
     looks = [look for side in sides for look in side]
-    if any([node.name for node in look.nodes] != [node.name for node in here.nodes] for look in looks):
+    if any([node.name for node in look] != [node.name for node in here] for look in looks):
         return False
-    node, ends = here.nodes[k], [look.nodes[k] for look in looks]
+    node, ends = here[k], [look[k] for look in looks]
     moves = any(a is not None and a != b for end in ends for a, b in zip(node.inputs, end.inputs, strict=False))
     if not moves or not node.outputs:
         return False
     return all(
-        not any(_follows(out, near.nodes[k].outputs.get(nr), far.nodes[k].outputs.get(nr)) for near, far in sides)
+        not any(_follows(out, near[k].outputs.get(nr), far[k].outputs.get(nr)) for near, far in sides)
         or all(_even(end.outputs.get(nr)) for end in ends)
         for nr, out in node.outputs.items()
     )
