@@ -132,11 +132,9 @@ def judge(
     overflow = overflowed() if judged.verdict == "bug" and overflowed is not None else ""
     if overflow:
         return replace(judged, verdict="unjudged", detail=_OUT_OF_RANGE.format(_held(made, held_in), overflow))
-    if judged.verdict == "bug" or judged.own_error is None or judged.own_bound is None or simulate is None:
+    if judged.verdict in ("bug", "unjudged") or simulate is None:
         return judged
-    if not judged.own_error > judged.own_bound:
-        return judged
-    if judged.verdict == "unjudged":
+    if judged.own_error is None or judged.own_bound is None or not judged.own_error > judged.own_bound:
         return judged
     try:
         finest = simulate(FINE)
@@ -206,9 +204,9 @@ def _held(made: Distance, held_in: torch.dtype | None) -> str:
 def _not_finite(
     made: Distance, arm: Tensor, beyond_range: Callable[[], str] | None, held_in: torch.dtype | None
 ) -> Distance:
-    if made.quantity == "update" and held_in in NARROW and not bool(torch.isfinite(plain(made.reference)).all()):
-        return replace(made, verdict="reduced", detail="not finite, nor is the gradient that it was made from")
     if not bool(torch.isfinite(plain(made.reference)).all()):
+        if made.quantity == "update" and held_in in NARROW:
+            return replace(made, verdict="reduced", detail="not finite, nor is the gradient that it was made from")
         return replace(made, detail="the float64 reference is not finite")
     if bool(torch.isfinite(plain(arm)).all()):
         return replace(made, detail="the distance is beyond the range of float64")
