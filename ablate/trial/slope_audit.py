@@ -36,10 +36,10 @@ from ablate.trial.step import Observer, Stepper
 
 SEED = 0
 
-
 SEARCH = 400
 ONE_LOOK = 60
-"""Forward passes: a clean check takes 12, with kinks in the way a few more; naming one parameter 80 to 250."""
+"""Forward passes. A clean check takes 12, and some more with kinks in the way; what is left serves to name parameters,
+which ``ONE_LOOK`` is not meant to do."""
 
 
 class SlopeAudit(Observer):
