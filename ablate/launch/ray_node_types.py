@@ -10,13 +10,12 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ablate.cluster.node_types import NodeType, read_node_types
 from ablate.errors import BadInput
+from ablate.launch.ray_nodes import HEAD, alive, ask_all
 
 ANSWER_S = 15.0
 """How long the head may take to answer. A worker starts in 1 to 3 s."""
@@ -24,16 +23,9 @@ ANSWER_S = 15.0
 
 def autoscaled_types() -> tuple[NodeType, ...]:
     """Return the node types, without the head's own; none if the cluster does not scale, or they cannot be seen."""
-    heads = [n for n in ray.nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]  # type: ignore[no-untyped-call]
-    if not heads:
-        return ()
+    heads = [node for node in alive() if HEAD in node["Resources"]]
     port = str(ray.get_runtime_context().gcs_address).rpartition(":")[2]
-    at_head = NodeAffinitySchedulingStrategy(heads[0]["NodeID"], soft=False)
-    remote: Any = ray.remote(num_cpus=0, max_retries=0)(_task())
-    try:
-        text = str(ray.get(remote.options(scheduling_strategy=at_head).remote(port), timeout=ANSWER_S))
-    except (ray.exceptions.RayError, TimeoutError):
-        return ()
+    text = "".join(answer.value or "" for answer in ask_all(_task(), port, nodes=heads, timeout_s=ANSWER_S))
     with tempfile.TemporaryDirectory(prefix="ablate-types-") as folder:
         copy = Path(folder) / "cluster.yaml"
         copy.write_text(text, encoding="utf-8")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import secrets
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ablate.errors import Problem, StoreError
-from ablate.launch.ray_nodes import Answer, ask_all
+from ablate.launch.ray_nodes import Answer, alive, ask_all
 from ablate.record.paths import StorePaths
 from ablate.trial.task import TrialEnd, TrialTask
 
@@ -35,16 +35,16 @@ def check_shared(store: Path) -> None:
         StoreError: naming the nodes where it is not so, and what was seen there.
     """
     name = f"nonce-{secrets.token_hex(8)}"
-    answers = ask_all(_writer(), str(store.resolve()), name)
+    nodes = [node for node in alive() if runs_trials(node["Resources"])]
     try:
-        judge(store, [answer for answer in answers if runs_trials(answer)])
+        judge(store, ask_all(_writer(), str(store.resolve()), name, nodes=nodes))
     finally:
-        ask_all(_remover(), str(store.resolve()), name)
+        ask_all(_remover(), str(store.resolve()), name, nodes=nodes)
 
 
-def runs_trials(answer: Answer) -> bool:
-    """Say whether a node can run any trial."""
-    return any(answer.resources.get(name, 0) > 0 for name in ("CPU", "GPU"))
+def runs_trials(resources: Mapping[str, float]) -> bool:
+    """Say whether a node with these resources can run any trial."""
+    return any(resources.get(name, 0) > 0 for name in ("CPU", "GPU"))
 
 
 def judge(store: Path, answers: Iterable[Answer], patience_s: float = PATIENCE_S) -> None:
@@ -108,10 +108,8 @@ def _writer() -> Callable[[str, str], tuple[str, str, str]]:
         import os
         import uuid
 
-        name, text = (
-            f"{begin}-{uuid.uuid4().hex}.tmp",
-            uuid.uuid4().hex,
-        )  # .tmp: if left behind, cleared at the next launch
+        name = f"{begin}-{uuid.uuid4().hex}.tmp"  # .tmp: if left behind, cleared at the next launch
+        text = uuid.uuid4().hex
         try:
             with open(os.path.join(store, name), "x") as file:
                 file.write(text)

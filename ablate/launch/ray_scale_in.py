@@ -11,16 +11,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import ray
 from ray import tune
 from ray._private import state  # what a node has free is public nowhere
 from ray.util.placement_group import PlacementGroup, placement_group, remove_placement_group
+
+from ablate.launch.ray_nodes import HEAD, alive
 
 LOOK_S = 1.0
 LEAVE_S = 900.0
 """A node that was let go and is still there after this, since its type's least number must stay, counts no longer."""
 
-HEAD = "node:__internal_head__"
 _OWN = ("node:", "memory", "object_store_memory")
 
 
@@ -44,12 +44,12 @@ class ScaleIn(tune.Callback):
             self._look(self._looked)
 
     def _look(self, now: float) -> None:
-        nodes = {n["NodeID"]: n["Resources"] for n in ray.nodes() if n["Alive"] and HEAD not in n["Resources"]}  # type: ignore[no-untyped-call]
+        nodes = {n["NodeID"]: n["Resources"] for n in alive() if HEAD not in n["Resources"]}
         free: dict[str, dict[str, float]] = state.available_resources_per_node()  # type: ignore[no-untyped-call]
         idle = {node for node, offered in nodes.items() if _idle(offered, free.get(node, {}))}
         for node in list(self._holds.keys() - nodes.keys()):
             remove_placement_group(self._holds.pop(node))
-        self._let_go = {node: at for node, at in self._let_go.items() if node in nodes and node in idle}
+        self._let_go = {node: at for node, at in self._let_go.items() if node in idle}
         for node, offered in nodes.items():
             if node not in self._holds and node not in self._let_go:
                 self._holds[node] = _hold(node, offered)

@@ -34,6 +34,7 @@ from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
+from ablate.launch.ray_nodes import alive, named
 from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
 from ablate.launch.ray_scale_in import ScaleIn
@@ -184,14 +185,7 @@ class TuneLauncher:
     def nodes(self) -> list[Node]:
         """Return the live nodes of the cluster, which it reaches for that."""
         self.start()
-        internal = ("node:", "object_store_memory", "memory", "accelerator_type:")
-        return [
-            Node(
-                node["NodeManagerHostname"], {k: v for k, v in node["Resources"].items() if not k.startswith(internal)}
-            )
-            for node in ray.nodes()  # type: ignore[no-untyped-call]
-            if node["Alive"]
-        ]
+        return [Node(*named(node)) for node in alive()]
 
     def start(self) -> None:
         """Start an embedded Ray, or reach the cluster.

@@ -56,5 +56,5 @@ def test_a_trial_that_lands_on_a_later_node_without_the_store_is_not_begun(tmp_p
 
 
 def test_a_head_that_runs_no_trials_is_not_asked():
-    assert not runs_trials(Answer("head", {"CPU": 0.0}))
-    assert runs_trials(Answer("gpu", {"GPU": 1.0}))
+    assert not runs_trials({"CPU": 0.0})
+    assert runs_trials({"GPU": 1.0})
