@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ablate.errors import Problem, UnmetPlacement
+from ablate.launch.job_server import reach_jobs
 
 PACKAGES = ("ablate", "torch", "numpy", "ray", "python")
 """What has to be the same wherever a trial may run. A build's suffix (2.13.0+cpu, 2.13.0+cu128) is not compared."""
@@ -76,9 +77,10 @@ def ask(address: str) -> list[NodeFacts]:
         UnmetPlacement: nothing answers at the address.
     """
     if address.startswith(("http://", "https://")):
-        from ablate.launch.ray_jobs import Jobs, printed_json
+        jobs = reach_jobs(address)
+        from ablate.launch.ray_jobs import printed_json
 
-        printed = Jobs(address).ask(["doctor", "--json"], codes=(0, UnmetPlacement.exit_code))
+        printed = jobs.ask(["doctor", "--json"], codes=(0, UnmetPlacement.exit_code))
         return [NodeFacts(**{**node, "wrong": tuple(node["wrong"])}) for node in printed_json(printed)["nodes"]]
     from ablate.launch.ray_cluster import ask_nodes
 

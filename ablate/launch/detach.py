@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ablate.errors import AblateError, BadInput, Problem, StoreError, nearest
 from ablate.launch.code_state import sent_along
-from ablate.launch.job_server import check_answers
+from ablate.launch.job_server import reach_jobs
 from ablate.launch.ray_code import choose
 from ablate.record.status import ArmStatus, RunStatus
-from ablate.remote.location import parent
+from ablate.remote.location import is_uri, parent
 
 if TYPE_CHECKING:
     from ablate.launch.ray_jobs import Job, Jobs
@@ -75,9 +75,9 @@ def submit(
     if not address:
         advice = "Give the cluster's dashboard, as in --address http://HEAD:8265."
         raise BadInput(Problem("--detach", "without --address there is no cluster to submit to", advice=advice))
-    path = None if "://" in str(store) else Path(store).absolute()
+    path = None if is_uri(store) else Path(store).absolute()
     code = choose(study.path, study.grid.trainable, Path.cwd(), path)
-    jobs = _jobs(address)
+    jobs = reach_jobs(address)
     place = str(path or store)
     for job in jobs.launches():
         if job.store == place and not job.over:
@@ -112,7 +112,7 @@ def follow(run: str, address: str) -> Followed:
         BadInput: there is no such launch.
         UnmetPlacement: no job server answers.
     """
-    jobs = _jobs(address)
+    jobs = reach_jobs(address)
     job = find(jobs, run)
     if job.state == "PENDING":
         return Followed(job, None, "the launch has not begun", ())
@@ -132,7 +132,7 @@ def stop(run: str, address: str) -> Followed:
         UnmetPlacement: no job server answers.
         AblateError: it does not end.
     """
-    jobs = _jobs(address)
+    jobs = reach_jobs(address)
     job = find(jobs, run)
     if not job.over:
         jobs.stop(job.id)
@@ -177,13 +177,6 @@ def describe(job: Job) -> str:
 def _known(kind: type, content: Mapping[str, Any]) -> dict[str, Any]:
     names = {field.name for field in fields(kind)}
     return {name: value for name, value in content.items() if name in names}
-
-
-def _jobs(address: str) -> Jobs:
-    check_answers(address)  # before Ray is imported
-    from ablate.launch.ray_jobs import Jobs
-
-    return Jobs(address)
 
 
 def _command(verb: str, run: str, address: str) -> str:

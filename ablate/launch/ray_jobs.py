@@ -23,7 +23,7 @@ import ray  # noqa: F401  (before the job client, which expects it)
 from ray.job_submission import JobDetails, JobSubmissionClient
 
 from ablate.errors import AblateError, BadInput, Problem
-from ablate.launch.job_server import check_answers, no_server
+from ablate.launch.job_server import no_server
 
 for name in ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk"):
     logging.getLogger(name).setLevel(logging.ERROR)  # the latter two set their own
@@ -72,17 +72,16 @@ class Jobs:
     """The job server of one cluster."""
 
     def __init__(self, address: str) -> None:
-        """Reach it.
+        """Reach it, as `ablate.launch.job_server.reach_jobs` does once something answers there.
 
         Args:
             address: of the dashboard (``http://HEAD:8265``), or one that Ray finds the dashboard from.
 
         Raises:
-            UnmetPlacement: nothing answers there, or no job server.
+            UnmetPlacement: no job server answers there.
             BadInput: this installation cannot submit jobs.
         """
         self._address = address
-        check_answers(address)
         try:
             with _only(address):
                 self._client = JobSubmissionClient(address)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +14,7 @@ os.environ.update(shown())
 import ray
 
 from ablate.errors import Problem, UnmetPlacement
-
-ANSWER_S = 4.0
-"""How long a cluster may take to accept a connection."""
+from ablate.launch.job_server import connect
 
 
 def reach(address: str, options: Mapping[str, Any]) -> None:
@@ -30,10 +27,8 @@ def reach(address: str, options: Mapping[str, Any]) -> None:
     Raises:
         UnmetPlacement: no cluster answers at the address.
     """
-    host, _, port = address.removeprefix("ray://").rpartition(":")
     try:
-        if host and port.isdecimal():
-            socket.create_connection((host, int(port)), timeout=ANSWER_S).close()
+        connect(address)
         ray.init(address=address, **options)
     except (OSError, ValueError) as error:
         advice = "Is it up (`ray status`)? Without --address and RAY_ADDRESS an embedded Ray is started."

@@ -22,7 +22,9 @@ def test_without_a_cluster_or_with_an_option_for_this_machine_it_is_bad_input(pl
     assert "--detach --local: a submitted launch runs on a cluster" in local.err
 
 
-@pytest.mark.parametrize("words", [("launch", "grid.yaml", "--detach"), ("status", "doubles"), ("stop", "doubles")])
+@pytest.mark.parametrize(
+    "words", [("launch", "grid.yaml", "--detach"), ("status", "doubles"), ("stop", "doubles"), ("doctor",)]
+)
 def test_a_dead_address_is_said_at_once(place, words):
     place.grid(ARMS)
     with socket.socket() as unused:
@@ -32,6 +34,19 @@ def test_a_dead_address_is_said_at_once(place, words):
     assert done.code == 4
     assert f"--address {address}: no job server answers" in done.err
     assert "ray[default]" in done.err
+
+
+def test_an_address_where_no_cluster_is_or_that_is_none_is_said_at_once(place):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        done = place.ablate("doctor", "--address", address)
+    assert done.code == 4
+    assert f"--address {address}: no Ray cluster answers" in done.words
+    assert "Is it up (`ray status`)?" in done.words
+    broken = place.ablate("stop", "doubles", "--address", "http://[head:8265")
+    assert broken.code == 4
+    assert "no job server answers: Invalid IPv6 URL" in broken.words
 
 
 def test_a_dashboards_address_is_no_cluster_to_launch_on(place):
