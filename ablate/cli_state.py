@@ -156,12 +156,11 @@ def doctor(
 
 
 def _doctor_of_cluster(address: str, grid: Path | None, as_json: bool) -> None:
-    from ablate.design.cross import trials
     from ablate.design.grid import load_grid
     from ablate.errors import UnmetPlacement
     from ablate.launch.cluster_doctor import ask, doctor_table, problems, to_json
 
-    arms = {spec.arm: spec.resources for spec in trials(load_grid(grid))} if grid else None
+    arms = {name: arm.resources for name, arm in load_grid(grid).arms.items()} if grid else None
     nodes = ask(address)
     found = problems(nodes, arms, address)
     emit(to_json(nodes, found), as_json, lambda console: console.print(doctor_table(nodes)))

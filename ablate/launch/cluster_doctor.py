@@ -15,6 +15,7 @@ from rich.text import Text
 
 from ablate.errors import Problem, UnmetPlacement
 from ablate.launch.job_server import reach_jobs
+from ablate.launch.placement import fits
 
 PACKAGES = ("ablate", "torch", "numpy", "ray", "python")
 """What has to be the same wherever a trial may run. A build's suffix (2.13.0+cpu, 2.13.0+cu128) is not compared."""
@@ -113,7 +114,7 @@ def problems(
     if arms is None:
         groups = {"": list(nodes)}
     else:
-        groups = {arm: [node for node in nodes if _fits(request, node)] for arm, request in arms.items()}
+        groups = {arm: [node for node in nodes if fits(request, node.resources)] for arm, request in arms.items()}
     found = [
         Problem(
             f"{where}: {node.host}", wrong, advice="Install there what the other nodes have, from one list of pins."
@@ -147,10 +148,6 @@ def doctor_table(nodes: Sequence[NodeFacts]) -> RenderableType:
 def to_json(nodes: Sequence[NodeFacts], found: Sequence[Problem]) -> dict[str, Any]:
     """Return everything, for scripts."""
     return {"nodes": [asdict(node) for node in nodes], "problems": [asdict(problem) for problem in found]}
-
-
-def _fits(request: Mapping[str, float], node: NodeFacts) -> bool:
-    return all(node.resources.get(name, 0.0) >= amount for name, amount in request.items())
 
 
 def _versions(package: str, nodes: Sequence[NodeFacts]) -> dict[str, list[str]]:

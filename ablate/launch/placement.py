@@ -58,7 +58,7 @@ def available_cores() -> int:
 
 def unmet(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) -> list[str]:
     """Return the arms that fit on none of the nodes, even when it is empty."""
-    return [arm for arm, request in requests.items() if not any(_fits(request, node.resources) for node in nodes)]
+    return [arm for arm, request in requests.items() if not any(fits(request, node.resources) for node in nodes)]
 
 
 def check(
@@ -87,12 +87,13 @@ def check(
     problems = [
         problem
         for arm, request in requests.items()
-        if not any(_fits(request, offer.resources) for offer in open_to_trials)
+        if not any(fits(request, offer.resources) for offer in open_to_trials)
         for problem in reasons(arm, request, offers, where, advice)
     ]
     if problems:
         raise UnmetPlacement(problems[0], *(replace(problem, allowed="") for problem in problems[1:]))
 
 
-def _fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:
+def fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:
+    """Say whether a machine with these resources, when it is empty, can run what asks for so much."""
     return all(resources.get(name, 0.0) >= amount for name, amount in request.items())
