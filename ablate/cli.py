@@ -54,24 +54,27 @@ def plan(
     """Show what a launch would run: trials, arms, resources, what the tests can reach, time and power. Runs nothing."""
     from dataclasses import asdict
 
+    from ablate.cluster.config import check_cluster
+    from ablate.cluster.node_types import node_types_of
     from ablate.design.forecast_table import render_forecast
     from ablate.design.plan import plan as make_plan
     from ablate.design.plan_table import render
     from ablate.forecasting import forecast
-    from ablate.launch.cluster_plan import check_served, cluster_plan, read_all_types
+    from ablate.launch.cluster_plan import check_served, cluster_plan
     from ablate.launch.cluster_table import render_cluster
     from ablate.launch.node_types import most_cores
     from ablate.launch.placement import available_cores
     from ablate.launch.study import read_study
 
-    types = read_all_types(cluster) if cluster else ()
+    file = check_cluster(cluster) if cluster else None
+    types = node_types_of(file) if file else ()
     cores = most_cores(types) or available_cores()
     study = read_study(grid, cores)
-    if cluster:
+    if file:
         check_served(study, types)
     made = make_plan(study.grid, cores, specs=study.specs)
     expected, paces = forecast(study, made, run, measure)
-    there = cluster_plan(study, cluster, types, paces) if cluster else None
+    there = cluster_plan(study, file, types, paces) if file else None
 
     def both(console: Console) -> None:
         render(made, console)

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from ablate.cluster.aws import aws_problems
 from ablate.cluster.cluster_file import ClusterFile, read_cluster_file
+from ablate.cluster.kuberay import IDLE_SECONDS
 from ablate.cluster.node_types import node_types_of
-from ablate.cluster.parts import find
+from ablate.cluster.parts import find, whole
 from ablate.cluster.ray_schema import schema_problems
 from ablate.design.validation import describe
 from ablate.design.yaml_source import Loc
@@ -105,6 +106,9 @@ def _kuberay(file: ClusterFile) -> Iterator[Problem]:
         yield file.problem(("spec", "enableInTreeAutoscaling"), found, "true")
     if not find(file, ("metadata", "namespace")):
         yield file.problem(("metadata", "namespace"), "missing", "the Kubernetes namespace, such as default")
+    problems: list[Problem] = []
+    whole(file, IDLE_SECONDS, problems, default=0)
+    yield from problems
     yield from _start_parameters(file, ("spec", "headGroupSpec"))
     seen: set[str] = set()
     groups = find(file, ("spec", "workerGroupSpecs"))

@@ -18,6 +18,9 @@ HEAD = "headgroup"
 RESOURCES_EXAMPLE = 'resources: \'"{\\"gpu_t4\\": 1}"\''
 """How custom resources are quoted: KubeRay passes the text to a shell."""
 
+IDLE_SECONDS: Loc = ("spec", "autoscalerOptions", "idleTimeoutSeconds")
+"""How long a pod stays without work."""
+
 _CPU = re.compile(r"(\d+(?:\.\d+)?)(m?)")
 
 

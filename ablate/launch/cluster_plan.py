@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from ablate.cluster.cluster_file import ClusterFile, read_cluster_file
-from ablate.cluster.config import check_cluster
-from ablate.cluster.node_types import NodeType, most_workers, node_types_of
+from ablate.cluster.cluster_file import ClusterFile
+from ablate.cluster.kuberay import IDLE_SECONDS
+from ablate.cluster.node_types import NodeType, most_workers
 from ablate.cluster.parts import find
 from ablate.cluster.simulate import Capacity, Job, Simulation, simulate
 from ablate.design.pace import Paces
@@ -45,26 +44,24 @@ class ClusterPlan:
     assumed: tuple[str, ...]
 
 
-def cluster_plan(study: Study, path: Path, types: Sequence[NodeType], paces: Paces | None) -> ClusterPlan:
+def cluster_plan(study: Study, file: ClusterFile, types: Sequence[NodeType], paces: Paces | None) -> ClusterPlan:
     """Simulate a study's whole batch on a cluster that runs nothing else.
 
     Args:
         study: the study.
-        path: the cluster's file.
+        file: the cluster's, found to be right by ``check_cluster``.
         types: its node types, the head's among them.
         paces: how fast trials run; None if nothing was timed.
-
-    Raises:
-        BadInput: the file cannot be read.
     """
-    file = read_cluster_file(path)
     capacity = Capacity(tuple(types), most_workers(file), START_S[file.kind], _idle_s(file))
     jobs = [
         Job(spec.arm, spec.resources, paces.of(spec).trial_s(spec.batches, spec.guard) if paces else TRIAL_S)
         for spec in study.specs
     ]
     found = simulate(jobs, capacity)
-    return ClusterPlan(str(path), tuple(types), found, _warnings(study, types, found), _assumed(capacity, file, paces))
+    return ClusterPlan(
+        str(file.path), tuple(types), found, _warnings(study, types, found), _assumed(capacity, file, paces)
+    )
 
 
 def check_served(study: Study, types: Sequence[NodeType]) -> None:
@@ -74,15 +71,6 @@ def check_served(study: Study, types: Sequence[NodeType]) -> None:
         UnmetPlacement: naming what is lacking, and what would fit.
     """
     check({spec.arm: spec.resources for spec in study.specs}, [], study.where, types)
-
-
-def read_all_types(path: Path) -> tuple[NodeType, ...]:
-    """Return every node type of a cluster's file, the head's among them, if nothing is wrong with the file.
-
-    Raises:
-        BadInput: the file cannot be read, or what it says is wrong.
-    """
-    return node_types_of(check_cluster(path))
 
 
 def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tuple[str, ...]:
@@ -101,7 +89,8 @@ def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tup
 
 def _idle_s(file: ClusterFile) -> float:
     if file.kind == "kuberay":
-        return float(find(file, ("spec", "autoscalerOptions", "idleTimeoutSeconds")) or KUBERAYS_IDLE_S)
+        seconds = find(file, IDLE_SECONDS)
+        return KUBERAYS_IDLE_S if seconds is None else float(seconds)
     minutes = find(file, ("idle_timeout_minutes",))
     return 60.0 * float(RAYS_IDLE_MINUTES if minutes is None else minutes)
 

@@ -106,6 +106,12 @@ def test_a_file_without_a_fault_passes(tmp_path, text):
             "rayStartParams.num-cpus: 0 (a whole number), and Kubernetes takes text only",
         ),
         (PODS, ", namespace: default", "", "metadata.namespace: missing"),
+        (
+            PODS,
+            "  headGroupSpec:",
+            "  autoscalerOptions: {idleTimeoutSeconds: long}\n  headGroupSpec:",
+            '5: spec.autoscalerOptions.idleTimeoutSeconds: found "long" (text)',
+        ),
     ],
 )
 def test_a_fault_is_said_with_its_line(tmp_path, text, old, new, said):
