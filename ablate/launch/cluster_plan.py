@@ -74,7 +74,11 @@ def check_served(study: Study, types: Sequence[NodeType]) -> None:
 
 
 def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tuple[str, ...]:
-    """Name arms without a GPU that take GPU nodes: Ray adds these for them while anything waits that asks for a GPU."""
+    """Name arms that never run, and ones without a GPU that take GPU nodes.
+
+    The first are kept out by nodes that must be there and fill the cluster's limit; the second get such nodes from Ray
+    while anything waits that asks for a GPU.
+    """
     plain = {spec.arm for spec in study.specs if not spec.resources.get("GPU")}
     taken = {
         f"{arm} ({use.name})": None
@@ -82,9 +86,16 @@ def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tup
         for arm in use.trials
         if arm in plain and one.resources.get("GPU")
     }
-    listed = ", ".join(taken)
-    advice = "give them the tag of a type without"
-    return (f"these arms ask for no GPU and would take nodes that have one: {listed}; {advice}",) if listed else ()
+    said = []
+    if found.never:
+        advice = "raise the max_workers of the whole cluster, or lower min_workers"
+        said.append(
+            f"these arms would wait for ever, since other types' nodes stay: {', '.join(found.never)}; {advice}"
+        )
+    if taken:
+        advice = "give them the tag of a type without"
+        said.append(f"these arms ask for no GPU and would take nodes that have one: {', '.join(taken)}; {advice}")
+    return tuple(said)
 
 
 def _idle_s(file: ClusterFile) -> float:

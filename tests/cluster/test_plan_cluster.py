@@ -94,6 +94,18 @@ def test_an_arm_without_a_tag_that_would_take_a_gpu_node_is_warned_of(place):
     assert warning.endswith("; give them the tag of a type without")
 
 
+def test_arms_that_nodes_which_must_be_there_keep_out_for_ever_are_warned_of(place):
+    full = CLUSTER.replace("max_workers: 4", "max_workers: 1").replace("cpu_slow: 4}", "cpu_slow: 4}, min_workers: 1")
+    grid = place.grid(GRID + "  slow: {resources: {cpu_slow: 1}}\n")
+    found = place.ablate("plan", grid, "--cluster", cluster(place, full), "--json")
+    assert found.code == 0, found.text
+    plan = json.loads(found.out)["cluster"]
+    never = plan["simulation"]["never"]
+    assert sorted(never) == ["fast", "t4"]
+    (warning,) = plan["warnings"]
+    assert warning.startswith(f"these arms would wait for ever, since other types' nodes stay: {', '.join(never)}; ")
+
+
 def test_a_file_for_a_launch_without_a_cluster_is_refused(place):
     done = place.ablate("launch", place.grid("arms:\n  a: {}\n"), "--cluster", cluster(place))
     assert done.code == 2
