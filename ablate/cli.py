@@ -129,8 +129,9 @@ def launch(
     from ablate.launch.study import read_study
     from ablate.remote.location import within
 
-    types = node_types(cluster, address)
-    check_cap(leave_at_once, address)
+    reached = None if local else address
+    types = node_types(cluster, reached)
+    check_cap(leave_at_once, reached)
     study = read_study(grid, most_cores(types))
     root = within(runs, study.grid.study)
     if detach:

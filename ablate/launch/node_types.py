@@ -8,13 +8,15 @@ from pathlib import Path
 from ablate.cluster.node_types import NodeType, read_node_types
 from ablate.errors import BadInput, Problem
 
+ALLOWED = "--address, without --local"
+
 
 def node_types(cluster: Path | None, address: str | None) -> tuple[NodeType, ...]:
     """Return what a running cluster can add, by its file; nothing without one.
 
     Args:
         cluster: the file.
-        address: where the cluster runs.
+        address: where the cluster runs that is launched on; None without one.
 
     Raises:
         BadInput: a file that cannot be read, or one without a cluster to launch on.
@@ -23,7 +25,7 @@ def node_types(cluster: Path | None, address: str | None) -> tuple[NodeType, ...
         return ()
     if not address:
         advice = "`ablate plan GRID --cluster FILE` needs no cluster"
-        raise BadInput(Problem(f"--cluster {cluster}", "says what a running cluster can add", "--address", "", advice))
+        raise BadInput(Problem(f"--cluster {cluster}", "says what a running cluster can add", ALLOWED, "", advice))
     return tuple(one for one in read_node_types(cluster) if not one.head)
 
 
@@ -39,4 +41,4 @@ def check_cap(leave_at_once: int | None, address: str | None) -> None:
         BadInput: it has none.
     """
     if leave_at_once is not None and not address:
-        raise BadInput(Problem(f"--leave-at-once {leave_at_once}", "without a cluster no node leaves", "--address"))
+        raise BadInput(Problem(f"--leave-at-once {leave_at_once}", "without a cluster no node leaves", ALLOWED))

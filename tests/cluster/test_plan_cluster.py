@@ -106,10 +106,13 @@ def test_arms_that_nodes_which_must_be_there_keep_out_for_ever_are_warned_of(pla
     assert warning.startswith(f"these arms would wait for ever, since other types' nodes stay: {', '.join(never)}; ")
 
 
-def test_a_file_for_a_launch_without_a_cluster_is_refused(place):
-    done = place.ablate("launch", place.grid("arms:\n  a: {}\n"), "--cluster", cluster(place))
+@pytest.mark.parametrize("how", [(), ("--local", "--address", "127.0.0.1:1")])
+def test_a_file_for_a_launch_without_a_cluster_is_refused(place, how):
+    done = place.ablate("launch", place.grid("arms:\n  a: {}\n"), "--cluster", cluster(place), *how)
     assert done.code == 2
-    assert "--cluster cluster.yaml: says what a running cluster can add allowed: --address" in done.words
+    assert (
+        "--cluster cluster.yaml: says what a running cluster can add allowed: --address, without --local" in done.words
+    )
 
 
 @pytest.mark.parametrize(
