@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from ablate.design.grid import Outcome
@@ -70,8 +70,9 @@ class Ended:
         self.given_up = len(self._open)
         return Then.STOP
 
-    def _reached(self) -> list[int | None]:
-        return [self._store.rows_written(task.spec.trial_id, task.attempt) for task in self._open.values()]
+    def _reached(self) -> Iterator[int | None]:
+        """Yield them one by one: each is a look at a journal, and mostly none is wanted."""
+        return (self._store.rows_written(task.spec.trial_id, task.attempt) for task in self._open.values())
 
     def _again(self, task: TrialTask, end: TrialEnd) -> TrialTask:
         trial_id = task.spec.trial_id
