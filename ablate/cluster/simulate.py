@@ -105,8 +105,8 @@ class _Batch:
         self._nodes: list[_Node] = []
         self._events: list[tuple[float, int, int, _Node]] = []  # when; a running number; a trial that ends, or -1
         self._noted = 0
-        self._first_s = self._end_s = self._left_s = 0.0
-        self._started = False
+        self._first_s: float | None = None
+        self._end_s = self._left_s = 0.0
         self._waiting: dict[Need, deque[int]] = {}
         for position, job in enumerate(jobs):
             self._waiting.setdefault(need_of(job.resources), deque()).append(position)
@@ -133,7 +133,7 @@ class _Batch:
             self._node_s[node.kind.name] += idle_s - node.launched_s
         left = {self._jobs[position].arm for queue in self._waiting.values() for position in queue}
         return Simulation(
-            first_s=self._first_s,
+            first_s=self._first_s or 0.0,
             end_s=self._end_s,
             idle_s=idle_s,
             uses=tuple(self._use(one.name) for one in self._capacity.types),
@@ -174,8 +174,8 @@ class _Batch:
                     break
 
     def _start(self, position: int, need: Need, node: _Node, now: float) -> None:
-        if not self._started:
-            self._started, self._first_s = True, now
+        if self._first_s is None:
+            self._first_s = now
         self._waiting[need].popleft()
         if not self._waiting[need]:
             del self._waiting[need]

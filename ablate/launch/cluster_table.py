@@ -26,14 +26,13 @@ def render_cluster(plan: ClusterPlan, console: Console) -> None:
             f"{duration(found.end_s)}, nodes are gone after {duration(found.idle_s)}; {hours:.3g} node-hours"
         )
     )
-    until = max(found.idle_s, found.end_s)
-    head = f"over {duration(until)}"
+    head = f"over {duration(found.idle_s)}"
     table = new_table("node type", "machine", "trials", "peak", "at most", "node-hours", head, right=(2, 3, 4, 5))
     for use, one in zip(found.uses, plan.types, strict=True):
         if use.peak:
             name, trials = use.name, sum(use.trials.values())
             row = (name, one.instance or "", str(trials), str(use.peak), str(one.max_workers))
-            table.add_row(*map(Text, (*row, f"{use.node_s / 3600:.3g}", timeline(use, until))))
+            table.add_row(*map(Text, (*row, f"{use.node_s / 3600:.3g}", timeline(use, found.idle_s))))
     console.print(table)
     if unused := [use.name for use in found.uses if not use.peak]:
         console.print(Text(f"  not needed: {', '.join(unused)}"))
