@@ -10,6 +10,7 @@ import pytest
 from ablate.record.journal import read_identity, rows_written
 from ablate.record.paths import StorePaths
 from ablate.record.reader import Run
+from tests.cluster.place import losses
 from tests.conftest import wait_for, whole
 
 BATCHES = 30
@@ -29,11 +30,6 @@ def told_to_leave(place, trainable, *how):
     key = wait_for(under_way)[0]
     os.kill(read_identity(paths.rows(*key))["pid"], signal.SIGTERM)
     return key.trial_id, place.finish(process)
-
-
-def losses(root):
-    rows = Run(root).batches(["trial_id", "batch_index", "loss"]).to_pylist()
-    return sorted((row["trial_id"], row["batch_index"], row["loss"].hex()) for row in rows)
 
 
 @pytest.mark.parametrize("how", [["--local"], pytest.param([], marks=pytest.mark.slow)], ids=["local", "ray"])
