@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
 from ablate.record.manifest import (
     COMMITTED,
@@ -16,17 +15,10 @@ from ablate.record.manifest import (
 )
 from ablate.record.manifest import NAME as MANIFEST
 from ablate.record.paths import AttemptKey, StorePaths
-from ablate.remote.growing import file_of
+from ablate.remote.growing import file_of, last_first
 from ablate.remote.objects import Objects
 
 _TRIES = 20
-
-
-class Pushed(NamedTuple):
-    """What one push wrote."""
-
-    sent: int
-    deleted: int
 
 
 class Publisher:
@@ -49,7 +41,7 @@ class Publisher:
         """Take note of files that a node uploaded."""
         self._there |= names
 
-    def push(self, absorbed: Collection[AttemptKey]) -> Pushed:
+    def push(self, absorbed: Collection[AttemptKey]) -> None:
         """Upload what is new, commit it, and delete what it supersedes: older parts and absorbed journals.
 
         May be called while the store is flushed: it uploads what is there before or after any of its steps.
@@ -61,7 +53,7 @@ class Publisher:
             StoreError: if the store refuses; it is then as before, or as after, for whoever reads it.
         """
         changing = changing_files(self._paths)  # first: parts of all trials that it counts are there by then
-        files, sent = self._send_lasting()
+        files = self._send_lasting()
         named = {name: committed_name(name, content) for name, content in changing.items()}
         for name, content in changing.items():
             if named[name] not in self._there:
@@ -75,10 +67,9 @@ class Publisher:
                 if before is None or before.changing.get(name) != named[name]:
                     self._objects.write(name, content)
             self._committed = manifest
-        return Pushed(sent, self._delete(manifest, absorbed))
+        self._delete(manifest, absorbed)
 
-    def _send_lasting(self) -> tuple[dict[str, int], int]:
-        sent = 0
+    def _send_lasting(self) -> dict[str, int]:
         for tries in range(_TRIES):
             files = {}
             try:
@@ -86,24 +77,20 @@ class Publisher:
                     size = path.stat().st_size
                     if self._there.get(name) != size:
                         self._there[name] = self._objects.send(name, path)
-                        sent += 1
                     files[name] = self._there[name]
-                return files, sent
+                return files
             except FileNotFoundError:  # merged meanwhile: what holds its rows now is found by looking again
                 if tries == _TRIES - 1:
                     raise
         raise AssertionError("unreachable")
 
-    def _delete(self, manifest: Manifest, absorbed: Collection[AttemptKey]) -> int:
+    def _delete(self, manifest: Manifest, absorbed: Collection[AttemptKey]) -> None:
         kept = {*manifest.files, *manifest.changing.values(), *manifest.changing}
-        gone = [name for name in self._there if name not in kept]
-        for name in gone:
+        for name in [name for name in self._there if name not in kept]:
             self._objects.delete(name)
             del self._there[name]
-        journals = []
         if absorbed:
             own = {path.name for key in absorbed for path in self._paths.journal_files(*key)}
             journals = [name for name in self._objects.names(JOURNAL) if file_of(name).rpartition("/")[2] in own]
-        for name in journals:
-            self._objects.delete(name)
-        return len(gone) + len(journals)
+            for name in last_first(journals):
+                self._objects.delete(name)

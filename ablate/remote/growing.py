@@ -58,9 +58,8 @@ def segments(names: Iterable[str]) -> dict[str, list[str]]:
     """
     found: dict[str, dict[int, str]] = {}
     for name in names:
-        match = _NAME.match(name)
-        assert match is not None
-        found.setdefault(match["base"], {})[int(match["number"] or 0)] = name
+        base, number = _told_apart(name)
+        found.setdefault(base, {})[number] = name
     for base, numbered in found.items():
         if sorted(numbered) != list(range(len(numbered))):
             advice = "something deleted it: restore it, or delete the others, and the trial runs again"
@@ -70,11 +69,25 @@ def segments(names: Iterable[str]) -> dict[str, list[str]]:
 
 def file_of(name: str) -> str:
     """Return the name of the file that an object is a segment of."""
-    match = _NAME.match(name)
-    assert match is not None
-    return match["base"]
+    return _told_apart(name)[0]
+
+
+def last_first(names: Iterable[str]) -> list[str]:
+    """Return the order to delete in: whoever lists them meanwhile finds no segment missing before another one."""
+
+    def place(name: str) -> tuple[str, int]:
+        base, number = _told_apart(name)
+        return base, -number
+
+    return sorted(names, key=place)
 
 
 def size_of(parts: Iterable[str], sizes: Mapping[str, int]) -> int:
     """Return the size of a file from the sizes of its segments."""
     return sum(sizes[part] for part in parts)
+
+
+def _told_apart(name: str) -> tuple[str, int]:
+    match = _NAME.match(name)
+    assert match is not None
+    return match["base"], int(match["number"] or 0)

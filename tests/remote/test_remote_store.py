@@ -18,8 +18,8 @@ from ablate.record.reader import Run
 from ablate.record.recorder import Recorder
 from ablate.record.remote_store import RemoteStore, open_store
 from ablate.record.store import Store
-from ablate.remote import lease, patience
-from ablate.remote.growing import Growing
+from ablate.remote import growing, lease, patience
+from ablate.remote.growing import Growing, segments
 from ablate.remote.lease import NAME as LEASE
 from ablate.remote.location import reading_copy, working_copy
 from ablate.remote.objects import Objects
@@ -320,6 +320,27 @@ def test_every_commit_is_a_whole_store(uri):
             assert run.trials().num_rows == n
             rows = [(row["trial_id"], row["batch_index"]) for row in losses(run)]
             assert len(rows) == len(set(rows)) == 4 * n
+
+
+def test_an_absorbed_journal_in_segments_is_whole_for_whoever_lists_it_meanwhile(uri, monkeypatch):
+    """Else a launch that collects another trial just then, or `ablate status`, would take a segment for lost."""
+    monkeypatch.setattr(growing, "SEGMENT", 100)
+    seen = []
+    plain = Objects.delete
+
+    def watched(self, name):
+        plain(self, name)
+        if name.startswith("journal/"):
+            seen.append(segments(self.names("journal")))
+
+    with opened(uri) as store:
+        attempt = run_trial(store, FAST)
+        upload_journal(store, FAST, attempt)
+        assert len(segments(Objects(uri).names("journal"))[f"journal/{FAST.trial_id}-1.rows"]) > 2
+        store.absorb(FAST.trial_id, attempt)
+        monkeypatch.setattr(Objects, "delete", watched)
+    assert len(seen) > 10
+    assert seen[-1] == {}
 
 
 def test_a_run_that_is_not_there_names_the_nearest(uri, bucket):
