@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from ablate.errors import Problem, StoreError
 from ablate.record.journal import HEAD_BYTES, rows_in
 from ablate.record.json_lines import read_lines
-from ablate.record.manifest import JOURNAL, Manifest, check_inside, copied, lasting_files, read_manifest
+from ablate.record.manifest import (
+    JOURNAL,
+    Manifest,
+    check_inside,
+    committed_name,
+    copied,
+    lasting_files,
+    read_manifest,
+)
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.remote.growing import segments, size_of
 from ablate.remote.objects import Objects
@@ -64,7 +72,7 @@ def pull_journals(objects: Objects, paths: StorePaths, only: AttemptKey | None =
     for name in names:
         check_inside(name, objects.uri)
     files = segments(names)
-    there = StorePaths(paths.root).attempts_named(name.rpartition("/")[2] for name in files)
+    there = paths.attempts_named(name.rpartition("/")[2] for name in files)
     for key in there:
         if only is not None and key != only:
             continue
@@ -149,7 +157,9 @@ def _fetch(objects: Objects, paths: StorePaths, manifest: Manifest, beside: Mapp
         if name not in here or here[name].stat().st_size != wanted[name]:
             objects.fetch(name, paths.root / name)
     for name, source in manifest.changing.items():
-        objects.fetch(source, paths.root / name)
+        path = paths.root / name
+        if not path.exists() or committed_name(name, path.read_bytes()) != source:
+            objects.fetch(source, path)
     for path in (paths.trials, paths.spec_json, paths.grid_yaml):
         if path.relative_to(paths.root).as_posix() not in manifest.changing:
             path.unlink(missing_ok=True)
