@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,7 @@ def launch_lock(run: Run) -> Path:
 
 def _no_run(uri: str) -> Problem:
     above = Objects(parent(uri))
-    beside = [name for name in above.folders() if Objects(child(above.uri, name)).read(MANIFEST) is not None][:20]
+    beside = list(islice((name for name in above.folders() if above.read(f"{name}/{MANIFEST}") is not None), 20))
     close = nearest(name_of(uri), beside)
     advice = f"runs there: {', '.join(beside)}" if beside else f"`ablate launch grid.yaml --runs {above.uri}` makes one"
     near = child(above.uri, close) if close else ""
