@@ -114,9 +114,9 @@ class _Node:
             advice = "set ABLATE_CACHE on this node to a folder that can be written"
             raise StoreError(Problem(str(self._paths.root), f"cannot be made ({error})", advice=advice)) from error
         self._objects = Objects(uri)
-        self._journal = [self._growing(path) for path in self._paths.journal_files(*self._key)[:-2]]
-        self._end = self._growing(self._paths.trial_json(*self._key))
-        self._log = self._growing(self._paths.log(*self._key))
+        end = self._paths.trial_json(*self._key)
+        self._end = self._growing(end)
+        self._journal = [self._growing(path) for path in self._paths.journal_files(*self._key) if path != end]
         self._kept = [
             self._growing(of(*self._key))
             for of in (
@@ -206,12 +206,8 @@ class _Node:
                 tries += 1
 
     def _send_rows(self) -> None:
-        self._send_artifact_files()
-        for file in self._paths.reproductions_of(self._key.trial_id):
-            if file.name not in self._sent_files:
-                self._objects.send(self._name(file), file)
-                self._sent_files.add(file.name)
-        for growing in (*self._journal, self._log):
+        self._send_files([*self._artifact_files(), *self._paths.reproductions_of(self._key.trial_id)])
+        for growing in self._journal:
             growing.send(self._objects)
 
     def _send_checkpoint(self) -> None:
@@ -222,7 +218,7 @@ class _Node:
                 state = (found.st_mtime_ns, found.st_ino)
                 if state == self._sent_state or not self._paths.checkpoint_rows(*self._key).exists():
                     return
-                self._send_artifact_files()
+                self._send_files(self._artifact_files())
                 for growing in self._kept:
                     growing.send(self._objects)
                 self._objects.send_open(self._name(path), file)
@@ -230,8 +226,8 @@ class _Node:
         except FileNotFoundError:
             return  # the trial is complete and has deleted it
 
-    def _send_artifact_files(self) -> None:
-        for file in self._artifact_files():
+    def _send_files(self, files: Iterable[Path]) -> None:
+        for file in files:
             if file.name not in self._sent_files:
                 self._objects.send(self._name(file), file)
                 self._sent_files.add(file.name)
