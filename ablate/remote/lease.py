@@ -104,6 +104,9 @@ def read_owner(objects: Objects) -> Owner | None:
 def live_owner(objects: Objects) -> Owner | None:
     """Return who has the store now; None if it is free. Writes nothing.
 
+    So a lease's age is told by this machine's clock, not the store's: one that is minutes off may be wrong about a
+    launch on another machine.
+
     Raises:
         StoreError: if the store refuses.
     """
