@@ -151,7 +151,7 @@ def audit_report(
     return AuditReport(
         study=run.grid.study,
         batches=run.grid.batches,
-        cause=min((cause for cause in CAUSES if cause in causes), key=CAUSES.index),
+        cause=next(cause for cause in CAUSES if cause in causes),
         arms=arms,
         contrasts=contrasts,
         against=tuple(against),

@@ -39,7 +39,7 @@ class Resume:
         self._saved_batches = self.batches = self._found.batches if self._found else 0
         self._saved_at = time.monotonic()
         self._machine = machine
-        self._earlier = [(name, until) for name, until in self._found.machines] if self._found else []
+        self._earlier = list(self._found.machines) if self._found else []
         self.moved_from = moved_from(self._earlier, machine)
         self._passed = False
 
