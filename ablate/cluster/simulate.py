@@ -125,8 +125,8 @@ class _Batch:
             now, _, position, node = heapq.heappop(self._events)
             if position >= 0:
                 self._end(position, node, now)
+            self._place(now)  # first: with no idle time a node would go as it comes, before it was given a trial
             self._scale_in(now)
-            self._place(now)
             self._scale_out(now)
         idle_s = max(self._end_s, self._left_s)
         for node in self._nodes:

@@ -8,6 +8,7 @@ import pytest
 
 from ablate.cluster.simulate import TypeUse
 from ablate.launch.cluster_table import timeline
+from tests.cluster.texts import PODS
 
 GRID = """\
 arms:
@@ -104,6 +105,16 @@ def test_arms_that_nodes_which_must_be_there_keep_out_for_ever_are_warned_of(pla
     assert sorted(never) == ["fast", "t4"]
     (warning,) = plan["warnings"]
     assert warning.startswith(f"these arms would wait for ever, since other types' nodes stay: {', '.join(never)}; ")
+
+
+@pytest.mark.parametrize(("written", "idle_s"), [("", 60), ("autoscalerOptions: {idleTimeoutSeconds: 0}", 0)])
+def test_a_manifests_pods_leave_after_its_own_idle_time_or_kuberays(place, written, idle_s):
+    pods = PODS.replace("enableInTreeAutoscaling: true", f"enableInTreeAutoscaling: true\n  {written}")
+    grid = place.grid("arms:\n  a: {resources: {cpu_avx512: 1}}\n")
+    found = place.ablate("plan", grid, "--cluster", cluster(place, pods), "--json")
+    assert found.code == 0, found.text
+    simulated = json.loads(found.out)["cluster"]["simulation"]
+    assert simulated["idle_s"] - simulated["end_s"] == idle_s
 
 
 @pytest.mark.parametrize("how", [(), ("--local", "--address", "127.0.0.1:1")])

@@ -45,6 +45,12 @@ def test_as_many_nodes_as_the_whole_batch_fills_at_once_and_no_more_than_there_m
     assert use(found, "cpu").node_s == 170.0 + 2 * 180.0
 
 
+def test_without_idle_time_a_node_runs_what_it_came_for_and_goes_with_its_last_trial():
+    found = batch([Job("a", {"CPU": 1.0}, 10.0)] * 20, CPU, idle_s=0.0)
+    assert (found.first_s, found.end_s, found.idle_s) == (100.0, 120.0, 120.0)
+    assert use(found, "cpu").steps == ((0.0, 3), (110.0, 2), (120.0, 0))
+
+
 def test_the_limit_on_all_workers_counts():
     found = batch([Job("a", {"CPU": 1.0}, 10.0)] * 20, CPU, most=2)
     assert use(found, "cpu").peak == 2
