@@ -40,16 +40,20 @@ class NarrowNoise(RoundingNoise):  # type: ignore[no-untyped-call]
         roundoff: see ``RoundingNoise``.
         seed: see ``RoundingNoise``.
         held_in: the type.
+
+    Attributes:
+        narrow: whether results have the type's range; an optimiser's, whose weights are wider, do not.
     """
 
     def __init__(self, roundoff: float, seed: int, held_in: torch.dtype) -> None:
         super().__init__(roundoff, seed)
+        self.narrow = True
         self._step = smallest_step(held_in)
         self._normal = float(torch.finfo(held_in).smallest_normal)
 
     def _rounded(self, func: Callable[..., Any], kind: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = super()._rounded(func, kind, args, kwargs)
-        for t in computed(func, args, kwargs, result):
+        for t in computed(func, args, kwargs, result) if self.narrow else ():
             plain = t._values() if t.is_sparse else t
             if not plain.is_complex():
                 plain.copy_(torch.where(plain.abs() < self._normal, (plain / self._step).round() * self._step, plain))

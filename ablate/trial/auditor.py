@@ -130,7 +130,7 @@ class Auditor:
 
     def _audit(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
         first = self._reference is None
-        self._reruns.note_draws(at, seen, drew)
+        self._reruns.note_draws(at, seen, drew, elsewhere)
         if self._reference is None:
             self._reference, unlike = self._reruns.reference(at)
             self._record(at.batch_index, map(unseen_row, unlike))
@@ -216,10 +216,12 @@ class Auditor:
         if len(self._row) == min(spec.audit.first, spec.batches) and len(self._row) > 1 and self._reference:
             self._reference.draws = DrawLog() if self._any_drew else None  # an empty log: draws in the arm's type
             ats, arms = zip(*self._row, strict=True)
-            run = FreeRun(ats, arms, self._reference, self._begun)
+            run = FreeRun(ats, arms, self._reference, self._precision.held_in, self._begun)
             for batch, distance in run.distances(self._precision.roundoff, self._reduction):
                 found = _drawn(distance, self._reruns.drew_otherwise)
                 self._record(batch, distance_rows([found], self._reruns.reference_arm, every=True, check="free"))
+            self._row.clear()  # a batch that is audited later may be far off
+            self._begun = None
 
     def _record(self, batch_index: int, rows: Iterable[Row]) -> None:
         for row in rows:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ablate.audit.distance import Distance, judge
 from ablate.audit.measured import measure
-from ablate.audit.rounding_noise import RoundingNoise
+from ablate.audit.narrow_noise import NarrowNoise, rounding_noise
 from ablate.trial.local_audit import SAMPLES, LocalAudit
 from ablate.trial.protocol import Carry, Player
 from ablate.trial.rerun import Rerun
@@ -62,15 +62,22 @@ class FreeRun:
         ats: what each of them started from in the arm; the state of the first alone is used.
         arms: what the arm's steps gave.
         reference: the float64 stepper.
+        held_in: the type that the arm's numbers are held in, which decides their range.
         begun: its first step, if it was made before.
     """
 
     def __init__(
-        self, ats: Sequence[Snapshot], arms: Sequence[Seen], reference: Rerun, begun: Begun | None = None
+        self,
+        ats: Sequence[Snapshot],
+        arms: Sequence[Seen],
+        reference: Rerun,
+        held_in: torch.dtype,
+        begun: Begun | None = None,
     ) -> None:
         self._ats = ats
         self._arms = arms
         self._reference = reference
+        self._held_in = held_in
         self._begun = begun
         self._simulated: list[list[Tensor]] = []
 
@@ -91,6 +98,7 @@ class FreeRun:
                     roundoff=roundoff,
                     reduction=reduction * (step + 1),
                     simulate=self._of(step),
+                    held_in=self._held_in,
                 ),
             )
             for step, (at, arm) in enumerate(zip(self._ats, self._arms, strict=True))
@@ -107,10 +115,11 @@ class FreeRun:
                 self._reference.end(at, self._begun.gradients, self._begun.buffers, self._begun.carries)
                 losses.append(self._begun.loss.cpu())
                 continue
-            noise = RoundingNoise(roundoff, seed * len(self._ats) + step) if roundoff else None
+            noise = rounding_noise(roundoff, seed * len(self._ats) + step, self._held_in) if roundoff else None
             start = _OneRoundoff(self._reference, roundoff, seed) if roundoff and step == 0 else None
-            last = [LossOnly()] if step == len(self._ats) - 1 else []
-            seen = self._reference.step(at, *last, inside=noise, go_on=step > 0, first=start)
+            observers: list[Observer] = [WideOptimiser(noise)] if isinstance(noise, NarrowNoise) else []
+            observers += [LossOnly()] if step == len(self._ats) - 1 else []
+            seen = self._reference.step(at, *observers, inside=noise, go_on=step > 0, first=start)
             losses.append(next(iter(seen.players.values())).loss.cpu())
         return losses
 
@@ -118,6 +127,21 @@ class FreeRun:
         if not self._simulated:
             self._simulated = [self._losses(roundoff, seed) for seed in range(SAMPLES)]
         return self._simulated
+
+
+class WideOptimiser(Observer):
+    """Gives the optimiser the range of the weights, which are never float16: in float16's, Adam would divide 0 by 0."""
+
+    def __init__(self, noise: NarrowNoise) -> None:
+        self._noise = noise
+
+    def given(self, player: Player) -> None:
+        """Leave the narrow range."""
+        self._noise.narrow = False
+
+    def update(self, player: Player) -> None:
+        """Go back to it."""
+        self._noise.narrow = True
 
 
 class LossOnly(Observer):

@@ -66,8 +66,9 @@ class Reruns:
 
     Attributes:
         draws: the arm's draws from torch's global generator in the batch in hand; None if there were none.
-        drew_otherwise: whether the arm, in a batch so far, left that generator elsewhere than its own code does when
-            it is run as written: what the trainable compiles itself draws one number, and makes others of it.
+        drew_otherwise: whether the arm, in a batch so far, drew what no rerun repeats: from a GPU's generator, or so
+            that it left torch's elsewhere than its own code does when it is run as written (what the trainable compiles
+            itself draws one number, and makes others of it).
         reference_arm: the arm whose settings the reference has.
         same_code: whether the reference is what ``own`` makes in float64, but for the copies of what autograd saves.
     """
@@ -117,14 +118,22 @@ class Reruns:
         plain = self._session.spec.numerics.memory_format == "contiguous"
         return plain and self._session.device == CPU and torch.get_num_threads() == 1
 
-    def note_draws(self, at: Snapshot, seen: Seen, drew: bool) -> None:
-        """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike."""
+    def note_draws(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
+        """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike.
+
+        Args:
+            at: what the batch started from.
+            seen: what the arm's step gave.
+            drew: whether it drew from torch's global generators.
+            elsewhere: whether a GPU's was among them.
+        """
         self.draws = None
         if drew:
             log, again = DrawLog(), self.own(self._dtype)
             again.step(at, ArmsOwn(again.stepper, seen), inside=log)
             self.draws = log
-            self.drew_otherwise |= log.left is not None and not torch.equal(log.left, torch.get_rng_state())
+            left_alike = log.left is None or torch.equal(log.left, torch.get_rng_state())
+            self.drew_otherwise |= elsewhere or not left_alike
 
     def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision) -> ArmPrecision:
         """Find the coarsest arithmetic in the arm's step, and in its own code in float64.

@@ -165,6 +165,15 @@ def test_a_weight_that_is_moved_between_two_batches_is_named(root: Path) -> None
     assert judged.named("free", batch=1) == {("loss", "all")}
 
 
+def test_a_free_run_is_confounded_where_a_gpu_drew_what_no_rerun_repeats(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ablate.trial.auditor._drew", lambda at: (True, True))
+    judged = judge(root, "Mlp", arm(fault="nudge"), batches=2, audit=2)
+    (free,) = (row for row in judged.rows if row["check"] == "free")
+    assert free["verdict"] == "confounded", free
+
+
 @pytest.mark.parametrize("fault", ["detached", "data"])
 def test_a_gradient_that_is_stopped_on_purpose_in_all_arms_is_no_bug_and_its_line_is_said(
     root: Path, fault: str
@@ -258,6 +267,15 @@ def test_a_gradient_that_underflows_in_float16_is_reduced_precision_and_says_wha
     assert judged.cause == "REDUCED PRECISION", wrong(judged)
     words = [row["detail"] for row in judged.rows if row["quantity"] == "gradient" and row["check"] == "distance"]
     assert any(text.endswith("% of its elements underflow to zero in float16: scale the loss") for text in words), words
+
+
+def test_a_free_run_beside_gradients_that_underflow_in_float16_is_reduced_precision(root: Path) -> None:
+    """The arm hardly moves, float64 does; what float16 loses has to be lost in the simulation of the run too."""
+    judged = judge(root, "Faint", arm(fault="float16 inside"), arm(fault="float32 inside"), batches=3, audit=3)
+    assert judged.cause == "REDUCED PRECISION", wrong(judged)
+    free = [row for row in judged.rows if row["check"] == "free"]
+    assert [row["batch_index"] for row in free] == [1, 2]
+    assert any(row["noise"] for row in free), free  # farther off than the plain bound
 
 
 @pytest.mark.slow
