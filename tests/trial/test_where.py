@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from audited_study import Judged, arm, judge
+from torch import Tensor, nn
+
+from ablate.audit.distance import judge as judge_one
+from ablate.audit.measured import measure
+from ablate.audit.roundoff import FLOAT32
+from ablate.design.trial_spec import Numerics
+from ablate.trial.where import Where
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +111,50 @@ def test_what_settings_make_wrong_is_shown_beside_the_reference_arms(
 def test_a_right_arm_has_no_departure(tmp_path: Path) -> None:
     judged = judge(tmp_path, "Mlp", arm({"onednn": False}, order=0), batches=1, audit=1)
     assert not [row for row in judged.rows if row["check"] == "departure"]
+
+
+class Layer(nn.Linear):
+    """Multiplies what it gives by a factor: other than 1 it stands for what torch.compile made wrong."""
+
+    factor = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x) * self.factor
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_fault_of_compiled_code_alone_is_placed_by_modules_and_said_if_it_is_gone_there(wrong: bool) -> None:
+    model = nn.Sequential(Layer(6, 5), nn.Tanh(), Layer(5, 1))
+    x = torch.randn(4, 6)
+    asked = []
+
+    def stepping(model: nn.Module, dtype: torch.dtype) -> Any:
+        def step(at: object) -> None:
+            model.zero_grad()
+            model(x.to(dtype)).square().sum().backward()
+
+        return SimpleNamespace(stepper=SimpleNamespace(model=model), step=step)
+
+    def rerun(dtype: torch.dtype, compiled: bool) -> Any:
+        asked.append((dtype, compiled))
+        made = copy.deepcopy(model)
+        made[2].factor = 1.01 if compiled and wrong else 1.0
+        return stepping(made, dtype)
+
+    exact = torch.ones(1, 5, dtype=torch.float64)
+    fault = judge_one(measure("gradient", "2.weight", exact.float() * 1.01, exact), roundoff=FLOAT32, reduction=6)
+    session: Any = SimpleNamespace(spec=SimpleNamespace(numerics=Numerics(compile=True)))
+    reference = stepping(copy.deepcopy(model).double(), torch.float64)
+    at: Any = None
+    row = Where(session, at, reference, rerun, reduction=6, roundoff=FLOAT32).of_a_distance(fault)
+    assert asked == [(torch.float32, False), (torch.float32, True)]
+    why = "run as written, without torch.compile, no operation departs: the fault is in the compiled code; "
+    if wrong:
+        assert (row["verdict"], row["near"]) == ("found", "output.2 (Layer)")
+        words = (
+            "with each module compiled apart, the result of output.2 (Layer) (forward) departs though its inputs agree"
+        )
+        assert str(row["detail"]).startswith(why + words)
+    else:
+        assert (row["verdict"], row["near"]) == ("none", "torch.compile")
+        assert row["detail"] == why + "it is not there either where each module is compiled apart"
