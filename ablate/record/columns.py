@@ -108,3 +108,28 @@ ARTIFACT_COLUMNS: dict[str, str] = {
 SKETCH_COLUMNS: dict[str, str] = {"batch_index": "int64", "parameters": "int64", "values": "list_float64"}
 """Columns of one sketch: after which batch (-1: the initial weights), of how many numbers, and its 256 values, null
 where a parameter was not finite. See ``ablate.record.sketch``."""
+
+PROBE_COLUMNS: dict[str, str] = {
+    "batches": "int64",
+    "player": "string",
+    "name": "string",
+    "position": "int64",
+    "value": "float64",
+    "unit": "string",
+    "bound": "float64",
+    "converged": "bool",
+    "method": "string",
+    "text": "string",
+    "points": "list_float64",
+    "masses": "list_float64",
+    "dtype": "string",
+    "device": "string",
+    "mode": "string",
+    "seed": "int64",
+    "products": "int64",
+    "samples": "int64",
+    "probe_hash": "string",
+}
+"""Columns of one value that a probe of the curvature found. ``batches`` says after how many the snapshot was taken (0:
+the initial weights), ``bound`` is a bound or a standard error as ``method`` says, ``points`` and ``masses`` are a
+density or a surface, ``products`` the Hessian products of the whole probe, ``probe_hash`` names the data looked at."""

@@ -24,6 +24,7 @@ from ablate.record.schema import (
     audits_schema,
     batches_schema,
     factor_types,
+    probes_schema,
     sketches_schema,
     trials_schema,
     unify,
@@ -131,6 +132,14 @@ class Run:
             StoreError: if a part cannot be read.
         """
         return self._read(self.paths.sketches, sketches_schema(self._factors), columns, filter)
+
+    def probes(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+        """Return what probes of the curvature found, each snapshot's rows in the order in which they were made.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        return self._read(self.paths.probes, probes_schema(self._factors), columns, filter)
 
     def arrays(self, file: str) -> dict[str, Any]:
         """Return the images and arrays of a file that ``artifacts`` names, by their names.

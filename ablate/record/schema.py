@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from ablate.design.trial_spec import Scalar
-from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, SKETCH_COLUMNS, TRIAL_COLUMNS
+from ablate.record.columns import ARTIFACT_COLUMNS, AUDIT_COLUMNS, PROBE_COLUMNS, SKETCH_COLUMNS, TRIAL_COLUMNS
 
 SCHEMA_VERSION = 1
 
@@ -24,6 +24,8 @@ ARROW_TYPES = {
     "list_int64": pa.list_(pa.int64()),
     "list_float64": pa.list_(pa.float64()),
 }
+
+_PROBE_KEYS = {"batches", "player", "name"}
 
 
 def factor_types(factors: Mapping[str, Iterable[Scalar]]) -> dict[str, Any]:
@@ -74,6 +76,16 @@ def sketches_schema(factors: Mapping[str, Any]) -> Any:
         factors,
         pa.field("attempt", pa.int64(), nullable=False),
         *(pa.field(name, ARROW_TYPES[kind]) for name, kind in SKETCH_COLUMNS.items()),
+    )
+
+
+def probes_schema(factors: Mapping[str, Any]) -> Any:
+    """Schema of ``probes``: one row per trial, snapshot and value that was found of its curvature.
+
+    There is no attempt: a probe looks at a file that is the same whatever the attempt that wrote it.
+    """
+    return _identified(
+        factors, *(pa.field(name, ARROW_TYPES[kind], name not in _PROBE_KEYS) for name, kind in PROBE_COLUMNS.items())
     )
 
 
