@@ -52,6 +52,7 @@ def _trial(grid: GridSpec, arm: str, factors: dict[str, Scalar], block: int) -> 
         checkpoint=grid.checkpoint,
         artifacts=grid.artifacts,
         sketches=grid.sketches,
+        probes=grid.probes,
         stall_minutes=grid.stall_minutes,
         resources=chosen.resources,
     )

@@ -19,6 +19,7 @@ from ablate.design.trial_spec import (
     Frozen,
     GuardPlan,
     Numerics,
+    ProbePlan,
     Scalar,
     SketchPlan,
 )
@@ -163,6 +164,7 @@ class GridSpec(Frozen):
         checkpoint: how often a trial saves what it needs to go on; may change between launches.
         artifacts: after which batches trials record what the model does; may change between launches.
         sketches: after which batches trials keep a sketch of their parameters; may change between launches.
+        probes: which weights trials keep, and how their curvature is looked at; may change between launches.
         stall_minutes: after how long without a batch a trial counts as hung; may change between launches.
         imported: where the losses come from, for a study that ablate did not run; else None.
     """
@@ -184,6 +186,7 @@ class GridSpec(Frozen):
     checkpoint: CheckpointPlan = Field(default_factory=CheckpointPlan)
     artifacts: ArtifactPlan = Field(default_factory=ArtifactPlan)
     sketches: SketchPlan = Field(default_factory=SketchPlan)
+    probes: ProbePlan = Field(default_factory=ProbePlan)
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     imported: Imported | None = None
 

@@ -131,6 +131,45 @@ class SketchPlan(Frozen):
         return self.every > 0 and ((batch_index + 1) % self.every == 0 or batch_index == batches - 1)
 
 
+class CurvaturePlan(Frozen):
+    """After how many batches a trial's weights are kept, and how their curvature is looked at afterwards.
+
+    Attributes:
+        at: numbers of batches trained on, ascending; 0 is the initial weights.
+        batch: how many of the trainable's batches make the probe set.
+        k: eigenvalues at each end.
+        steps: most dimensions of the Krylov space.
+        density: random starts for the spectral density; 0 for none: then a probe starts from what the one before found.
+        dtype: precision of the products.
+        device: where they are computed.
+        mode: of the model's modules: dropout and batch norm work differently in the two.
+        surface: whether the loss is mapped around the last snapshot of each block's reference arm.
+    """
+
+    at: tuple[int, ...]
+    batch: int = Field(default=1, ge=1)
+    k: int = Field(default=1, ge=1)
+    steps: int = Field(default=200, ge=1)
+    density: int = Field(default=1, ge=0)
+    dtype: Literal["float64", "float32"] = "float64"
+    device: Device = "cpu"
+    mode: Literal["train", "eval"] = "train"
+    surface: bool = False
+
+
+class ProbePlan(Frozen):
+    """What is looked at in a trial's weights once it has ended; false if nothing is."""
+
+    curvature: CurvaturePlan | None = None
+
+    def covers(self, batches: int) -> bool:
+        """Say whether the weights are kept after so many batches (0: before the first)."""
+        return self.curvature is not None and batches in self.curvature.at
+
+    def __bool__(self) -> bool:
+        return self.curvature is not None
+
+
 STALL_MINUTES = 30.0
 """Minutes without a recorded batch after which a trial counts as hung, unless the grid says otherwise."""
 
@@ -151,6 +190,7 @@ class TrialSpec(Frozen):
     checkpoint: CheckpointPlan = CheckpointPlan()
     artifacts: ArtifactPlan = ArtifactPlan()
     sketches: SketchPlan = SketchPlan()
+    probes: ProbePlan = ProbePlan()
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     resources: dict[str, float]
 
@@ -158,10 +198,10 @@ class TrialSpec(Frozen):
     def trial_id(self) -> str:
         """Content hash: a letter and 15 hex digits, the same on every machine.
 
-        Resources, guard, audit, checkpoints, artifacts, sketches and stall are left out: where a trial runs and what is
-        looked at change no loss (both tested), so neither may change its identity.
+        Resources, guard, audit, checkpoints, artifacts, sketches, probes and stall are left out: where a trial runs and
+        what is looked at change no loss (both tested), so neither may change its identity.
         """
-        looks = {"guard", "audit", "checkpoint", "artifacts", "sketches"}
+        looks = {"guard", "audit", "checkpoint", "artifacts", "sketches", "probes"}
         content = self.model_dump(exclude={"resources", "stall_minutes", *looks})
         for name in _LATER:
             if content["numerics"][name] == Numerics.model_fields[name].default:

@@ -168,6 +168,32 @@ class StorePaths:
         return self.root / "sketches"
 
     @property
+    def snapshots(self) -> Path:
+        """Folder of weights kept for probes of the curvature, and of the directions that probes found."""
+        return self.root / "snapshots"
+
+    def snapshot(self, trial_id: str, batches: int) -> Path:
+        """A trial's weights after so many batches (0: before the first), written aside and renamed."""
+        return self.snapshots / f"{trial_id}-{batches}.pt"
+
+    def directions(self, trial_id: str, batches: int) -> Path:
+        """Extreme eigenvectors that the probe of that snapshot found."""
+        return self.snapshots / f"{trial_id}-{batches}.directions.pt"
+
+    def probe_lines(self, trial_id: str, batches: int) -> Path:
+        """What the probe of a snapshot found, a JSON line a row; written aside and renamed: being there is done."""
+        return self.journal / f"{trial_id}-{batches}.probe.jsonl"
+
+    def probe_log(self, trial_id: str) -> Path:
+        """What a trial's probe printed; deleted when it is done."""
+        return self.journal / f"{trial_id}.probe.log"
+
+    @property
+    def probes(self) -> Path:
+        """Data set of probes: one row for every named value of a snapshot's curvature."""
+        return self.root / "probes"
+
+    @property
     def attempts(self) -> Path:
         """Data set of batches from attempts that failed or were superseded, and their logs."""
         return self.root / "attempts"
@@ -185,6 +211,8 @@ class StorePaths:
             self.artifacts,
             self.artifact_files,
             self.sketches,
+            self.snapshots,
+            self.probes,
             self.attempts,
             self.diffs,
         )

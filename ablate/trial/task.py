@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from ablate.design.trial_spec import Frozen, TrialSpec
+from ablate.design.trial_spec import CurvaturePlan, Frozen, Numerics, TrialSpec
 
 FailureKind = Literal["code", "infrastructure", "memory", "store"]
 
@@ -17,8 +17,25 @@ class ReferenceArm(Frozen):
     env: dict[str, str]
 
 
+class ProbeRequest(Frozen):
+    """What is to be looked at in the weights that a trial kept, in a process of its own.
+
+    Attributes:
+        at: numbers of batches after which the weights were kept, ascending: those not looked at yet.
+        plan: how.
+        code: hash of the source that the trial ran from, as its row says; another one now is refused. None if unknown.
+        surface: ids of the block's trials whose weights are projected onto a map of the loss around the last of the
+            plan's snapshots of this one; empty for no map.
+    """
+
+    at: tuple[int, ...]
+    plan: CurvaturePlan
+    code: str | None = None
+    surface: tuple[str, ...] = ()
+
+
 class TrialTask(Frozen):
-    """One attempt at one trial.
+    """One attempt at one trial, or the probe of what a trial kept.
 
     Attributes:
         spec: the trial.
@@ -36,6 +53,7 @@ class TrialTask(Frozen):
         inputs: file whose batches are trained on in place of the trainable's own; None for its own.
         kept: file that the audit's inputs and values are written to; None for none.
         remote: URI of the store, if it is at one; each node then has a root of its own.
+        probe: if given, nothing is trained: the weights that the trial kept are looked at, and ``attempt`` is 0.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
     """
 
@@ -54,14 +72,31 @@ class TrialTask(Frozen):
     inputs: str | None = None
     kept: str | None = None
     remote: str | None = None
+    probe: ProbeRequest | None = None
     gpus: tuple[str, ...] = ()
+
+    @property
+    def numerics(self) -> Numerics:
+        """How its process computes: as the arm does; a probe always in the same plain way, whatever the arm."""
+        return Numerics(device=self.probe.plan.device) if self.probe else self.spec.numerics
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What its process needs to be placed."""
+        if self.probe is None:
+            return self.spec.resources
+        return {"CPU": 1.0, **({"GPU": 1.0} if self.probe.plan.device == "cuda" else {})}
 
 
 class TrialEnd(Frozen):
-    """How an attempt ended. ``done`` and ``diverged`` are both complete: their rows are in the journal."""
+    """How an attempt ended. ``done`` and ``diverged`` are both complete: their rows are in the journal.
+
+    ``missing``, of a probe: numbers of batches for which the trial kept no weights, since it ended before.
+    """
 
     trial_id: str
     attempt: int
     status: Literal["done", "diverged", "failed"]
     kind: FailureKind | None = None
     error: str = ""
+    missing: tuple[int, ...] = ()
