@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from ablate.audit.operation import RESULTS_ADDED, computed, name, outputs, sums, tensors, terms
 from ablate.audit.plain_attention import PlainAttention
@@ -46,9 +47,10 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()
         self.longest = 1
-        # address of a storage -> height of what was last computed there; an address in use is always set anew by the
-        # operation that allocates it
-        self._heights: dict[int, int] = {}
+        self._heights: dict[int, int] = {}  # by storage: the height of what was last computed there
+        # a storage's identity is not given to another while a weak reference is held; its memory is, also without an
+        # operation that says so (`torch.tensor`, `from_numpy`)
+        self._held: list[StorageWeakRef] = []
         self._kinds: dict[int, _Kind] = {}  # by identity: an overload's own hash is slow, and this runs for each call
 
     @contextmanager
@@ -68,7 +70,7 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
         kind = self._kinds.get(id(func)) or self._learn(func)
         if not kind.looks:
             return func(*args, **kwargs)
-        before = 1 if kind.adds is None else max((self._heights.get(_address(t), 1) for t in tensors(args)), default=1)
+        before = 1 if kind.adds is None else max((self._heights.get(_storage(t), 1) for t in tensors(args)), default=1)
         result = func(*args, **kwargs)
         if kind.single:
             made = [result] if result.is_floating_point() or result.is_complex() else []
@@ -82,9 +84,15 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
             else:
                 height = terms(func, args, kwargs, made)
             for t in made:
-                self._heights[_address(t)] = height
+                self._note(t, height)
             self.longest = max(self.longest, height)
         return result
+
+    def _note(self, t: Tensor, height: int) -> None:
+        key = _storage(t)
+        if key and key not in self._heights:
+            self._held.append(StorageWeakRef(t.untyped_storage()))
+        self._heights[key] = height
 
     def _learn(self, func: Any) -> _Kind:
         kind = name(func)
@@ -100,8 +108,8 @@ def _none_larger(args: tuple[Any, ...], size: int) -> bool:
     return all(a.numel() <= size if isinstance(a, Tensor) else not isinstance(a, list | tuple) for a in args)
 
 
-def _address(t: Tensor) -> int:
+def _storage(t: Tensor) -> int:
     try:
-        return t.untyped_storage().data_ptr()
+        return t.untyped_storage()._cdata
     except (RuntimeError, NotImplementedError):  # sparse and other layouts have no storage
         return 0

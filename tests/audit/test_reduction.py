@@ -1,5 +1,6 @@
 """The longest sum of a step, against lengths counted by hand."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -102,3 +103,16 @@ def test_what_runs_while_the_mode_is_left_does_not_count():
             t(5, 70).sum()
         t(4, 4).sum()
     assert look.longest == 16
+
+
+def test_memory_that_is_used_again_is_no_sum_of_what_was_there_before():
+    """``torch.tensor`` and ``from_numpy`` make a tensor by no operation that is seen, as Adam its count of steps."""
+
+    def step():
+        for n in range(100):
+            gone = t(50).sum()
+            del gone
+            made = torch.tensor(1.0, dtype=torch.float64) if n % 2 else torch.from_numpy(np.ones(1))
+            made.add_(1)
+
+    assert length(step) == 50
