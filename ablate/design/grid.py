@@ -11,7 +11,8 @@ from ablate.design.comparable import only_comparable, uncomparable
 from ablate.design.contrasts import default_contrasts, read_contrasts
 from ablate.design.factor_tree import SubGrid, combinations_at_most
 from ablate.design.factors import arm_names, read_cells, read_factors
-from ablate.design.grid_file import ALLOWED, ArtifactsFile, AuditFile, GridFile
+from ablate.design.grid_file import ALLOWED, ArtifactsFile, AuditFile, GridFile, at_batches
+from ablate.design.probes import read_probes
 from ablate.design.spec import Arm, Contrast, GridSpec, Margin, Outcome
 from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics, SketchPlan
 from ablate.design.validation import validate
@@ -76,6 +77,8 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
     problems += wrong
     audit, wrong = _audit(file.audit, file.batches, source)
     problems += wrong
+    probes, wrong = read_probes(file.probes, file.batches, source)
+    problems += wrong
     spec = GridSpec(
         study=file.study,
         question=file.question,
@@ -93,6 +96,7 @@ def _complete(file: GridFile, source: YamlSource) -> tuple[GridSpec, list[Proble
         audit=audit,
         artifacts=artifacts,
         sketches=SketchPlan(every=file.sketches.every),
+        probes=probes,
         checkpoint=CheckpointPlan(batches=file.checkpoint.batches, minutes=file.checkpoint.minutes),
         stall_minutes=file.stall_minutes,
     )
@@ -144,7 +148,7 @@ def _outcome(file: GridFile, source: YamlSource) -> tuple[Outcome, list[Problem]
 
 def _audit(written: AuditFile, batches: int, source: YamlSource) -> tuple[AuditPlan, list[Problem]]:
     problems = _beyond_the_end("audit", written.at, batches, source)
-    return AuditPlan(first=written.first, at=tuple(sorted(_batches(written.at, batches)))), problems
+    return AuditPlan(first=written.first, at=tuple(sorted(at_batches(written.at, batches - 1)))), problems
 
 
 def _beyond_the_end(
@@ -157,17 +161,13 @@ def _beyond_the_end(
     ]
 
 
-def _batches(at: Sequence[int | Literal["last"]] | None, batches: int) -> set[int]:
-    return {batches - 1 if batch == "last" else batch for batch in at or ()}
-
-
 def _artifacts(written: ArtifactsFile | None, batches: int, source: YamlSource) -> tuple[ArtifactPlan, list[Problem]]:
     if written is None:
         return ArtifactPlan(), []
     if written.at is None and written.every is None:
         return ArtifactPlan(), [Problem(source.where(("artifacts",)), "says no batch", ALLOWED["artifacts",])]
     problems = _beyond_the_end("artifacts", written.at, batches, source)
-    at = tuple(sorted(_batches(written.at, batches)))
+    at = tuple(sorted(at_batches(written.at, batches - 1)))
     return ArtifactPlan(at=at, every=written.every or 0), problems
 
 

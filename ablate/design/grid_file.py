@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints
@@ -100,6 +101,26 @@ class ArtifactsFile(Frozen):
     every: FromOne | None = None
 
 
+class CurvatureFile(Frozen):
+    """After how many batches weights are kept, and how their curvature is looked at, as written."""
+
+    at: Annotated[list[FromZero | Literal["last"]], Field(min_length=1)]
+    batch: FromOne = 1
+    k: FromOne = 1
+    steps: FromOne = 200
+    density: FromZero = 1
+    dtype: Literal["float64", "float32"] = "float64"
+    device: Device = "cpu"
+    mode: Literal["train", "eval"] = "train"
+    surface: bool = False
+
+
+class ProbesFile(Frozen):
+    """What is looked at in a trial's weights, as written."""
+
+    curvature: CurvatureFile
+
+
 class SketchesFile(Frozen):
     """How often a sketch of the parameters is kept, as written."""
 
@@ -125,6 +146,7 @@ class GridFile(Frozen):
     checkpoint: CheckpointFile = Field(default_factory=CheckpointFile)
     artifacts: ArtifactsFile | None = None
     sketches: SketchesFile = Field(default_factory=SketchesFile)
+    probes: ProbesFile | None = None
     stall_minutes: Positive = STALL_MINUTES
 
 
@@ -195,6 +217,18 @@ ALLOWED: dict[Loc, str] = {
     ("artifacts", "every"): "a whole number from 1: after batch 0 and every n-th",
     ("sketches",): "a mapping: {every: N}",
     ("sketches", "every"): "a whole number from 0: after every n-th batch and the last; 0 for none",
+    ("probes",): "a mapping: {curvature: {at: [0, 50, last]}}",
+    ("probes", "curvature"): "a mapping: {at: [0, 50, last]} and options",
+    ("probes", "curvature", "at"): "a list of numbers of batches from 0, or last",
+    ("probes", "curvature", "at", _ANY): "a number of batches trained on: a whole number from 0, or last",
+    ("probes", "curvature", "batch"): "a whole number from 1: batches of the trainable that make the probe set",
+    ("probes", "curvature", "k"): "a whole number from 1: eigenvalues at each end",
+    ("probes", "curvature", "steps"): "a whole number from 1: most dimensions of the Krylov space",
+    ("probes", "curvature", "density"): "a whole number from 0: random starts for the spectral density; 0 for none",
+    ("probes", "curvature", "dtype"): "float64 or float32",
+    ("probes", "curvature", "device"): "cpu or cuda",
+    ("probes", "curvature", "mode"): "train or eval",
+    ("probes", "curvature", "surface"): "true or false",
     ("checkpoint",): "a mapping: {batches: N} or {minutes: N}, or both",
     ("checkpoint", "batches"): "a whole number from 1: save after so many batches",
     ("checkpoint", "minutes"): "a positive number: save after so many minutes",
@@ -224,9 +258,16 @@ KEYS: dict[Loc, tuple[str, ...]] = {
     ("audit",): tuple(AuditFile.model_fields),
     ("artifacts",): tuple(ArtifactsFile.model_fields),
     ("sketches",): tuple(SketchesFile.model_fields),
+    ("probes",): tuple(ProbesFile.model_fields),
+    ("probes", "curvature"): tuple(CurvatureFile.model_fields),
     ("checkpoint",): tuple(CheckpointFile.model_fields),
 }
 """The valid keys of each mapping whose keys are the tool's."""
+
+
+def at_batches(at: Sequence[int | Literal["last"]] | None, last: int) -> set[int]:
+    """Return the batches of a list that may say ``last``."""
+    return {last if batch == "last" else batch for batch in at or ()}
 
 
 def look_up(table: dict[Loc, T], loc: Loc) -> tuple[Loc, T] | None:

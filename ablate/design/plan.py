@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ablate.design.attainable import LEVEL, blocks_needed, holm, smallest_p
 from ablate.design.comparable import compared_cells
 from ablate.design.cross import trials
+from ablate.design.probes import ProbesForecast, forecast_probes
 from ablate.design.spec import Arm, Contrast, GridSpec
 from ablate.design.trial_spec import Frozen, Scalar, TrialSpec
 from ablate.design.yaml_source import Loc, dotted
@@ -79,6 +80,7 @@ class Plan(Frozen):
         arms: the arms, in file order.
         trials: every trial, in launch order.
         batches: batches of all trials together.
+        probes: what the probes of the weights that trials keep cost at most; None without any.
         contrasts: the comparisons, in file order.
         warnings: what the study will not be able to answer.
     """
@@ -91,6 +93,7 @@ class Plan(Frozen):
     arms: tuple[ArmPlan, ...]
     trials: tuple[TrialPlan, ...]
     batches: int
+    probes: ProbesForecast | None = None
     contrasts: tuple[ContrastPlan, ...]
     warnings: tuple[str, ...]
 
@@ -136,6 +139,7 @@ def plan(
             TrialPlan(trial_id=spec.trial_id, arm=spec.arm, block=spec.block, factors=spec.factors) for spec in planned
         ),
         batches=len(planned) * grid.batches,
+        probes=forecast_probes(grid, planned),
         contrasts=contrasts,
         warnings=tuple(_warnings(contrasts)),
     )

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from ablate.design.new_table import new_table
 from ablate.design.plan import ArmPlan, ContrastPlan, Plan
+from ablate.design.probes import ProbesForecast
 from ablate.design.spec import level_text
 
 
@@ -20,12 +21,24 @@ def render(plan: Plan, console: Console) -> None:
     for factor, levels in plan.factors.items():
         console.print(Text(f"factor {factor}: {', '.join(level_text(level) for level in levels)}"))
     console.print(_arms(plan.arms))
+    if plan.probes is not None:
+        console.print(Text(_probes(plan.probes)))
     if plan.contrasts:
         console.print(_contrasts(plan.contrasts))
     margin = "none fixed, so no equivalence can be claimed" if plan.margin is None else plan.margin
     console.print(Text(f"equivalence margin: {margin}"))
     for warning in plan.warnings:
         console.print(Text(f"warning: {warning}", style="bold yellow"))
+
+
+def _probes(probes: ProbesForecast) -> str:
+    text = (
+        f"probes: {probes.snapshots} snapshots of {probes.trials} trials, for each player at most {probes.products} "
+        f"products with the Hessian each, which take as long as {probes.gradients:.0f} gradients of the probe set"
+    )
+    if probes.maps:
+        text += f"; {probes.maps} maps of {probes.map_losses} losses"
+    return text
 
 
 def _arms(arms: tuple[ArmPlan, ...]) -> Table:

@@ -138,7 +138,7 @@ def check_settings(
     where: Callable[[Loc], str] = dotted,
     written: Mapping[str, Sequence[tuple[Loc, Scalar]]] | None = None,
 ) -> list[Problem]:
-    """Check the grid's settings and factors against the trainable's.
+    """Check the grid's settings and factors against the trainable's, and whether its weights can be probed.
 
     Args:
         source: the trainable.
@@ -178,7 +178,15 @@ def check_settings(
         if lacking:
             found = f"{source.name} needs a value for {key}, and {', '.join(lacking)} would have none"
             problems.append(Problem(where(("settings", key)), found, advice="add it to `settings`"))
-    return problems
+    return problems + _unprobed(source, grid, where(("probes",)))
+
+
+def _unprobed(source: TrainableSource, grid: GridSpec, where: str) -> list[Problem]:
+    if not grid.probes or source.kind == "structured":
+        return []
+    found = f"{source.name} is a function with a loop of its own, so nobody else can compute its loss"
+    advice = "write it as a class with build, batches, players and loss, or leave out `probes`"
+    return [Problem(where, found, "a structured trainable", advice=advice)]
 
 
 def _type_problem(source: TrainableSource, where: str, key: str, value: Any) -> list[Problem]:

@@ -82,6 +82,9 @@ def _describe(schema: Schema, loc: Loc) -> None:
         _describe(inner, (*loc, key))
     for inner in schema.get("patternProperties", {}).values():
         _describe(inner, (*loc, "*"))
+    for inner in schema.get("anyOf", ()):
+        if "properties" in inner:
+            _describe(inner, loc)
     for key in ("additionalProperties", "items"):
         if isinstance(schema.get(key), dict):
             _describe(schema[key], (*loc, "*"))

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ablate.design.cross import trials
 from ablate.design.spec import GridSpec, Outcome
-from ablate.design.trial_spec import ArtifactPlan, AuditPlan, GuardPlan
+from ablate.design.trial_spec import ArtifactPlan, AuditPlan, GuardPlan, ProbePlan
 from ablate.errors import Problem, StoreError
 from ablate.launch.inputs import Inputs
 from ablate.launch.launching import Launched, launch
@@ -36,6 +36,7 @@ def audit_grid(grid: GridSpec) -> GridSpec:
             "outcome": Outcome(metric="loss", last=1),
             "margin": None,
             "artifacts": ArtifactPlan(),
+            "probes": ProbePlan(),
         }
     )
 

@@ -131,7 +131,7 @@ def test_margin(load, written, margin, text, of_minus_two):
 
 KEYS = (
     "study, question, trainable, settings, factors, arms, blocks, batches, outcome, contrasts, margin, "
-    "guard, audit, checkpoint, artifacts, sketches, stall_minutes"
+    "guard, audit, checkpoint, artifacts, sketches, probes, stall_minutes"
 )
 NAME = "a name of lower-case letters, digits and _ that begins with a letter"
 MARGIN = "a positive number in the outcome's unit, or a percentage of the reference's mean such as \"2%\""

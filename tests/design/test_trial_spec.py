@@ -5,7 +5,17 @@ import re
 
 import pytest
 
-from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, GuardPlan, Numerics, SketchPlan, TrialSpec
+from ablate.design.trial_spec import (
+    ArtifactPlan,
+    AuditPlan,
+    CheckpointPlan,
+    CurvaturePlan,
+    GuardPlan,
+    Numerics,
+    ProbePlan,
+    SketchPlan,
+    TrialSpec,
+)
 
 
 def trial(**changes):
@@ -79,6 +89,7 @@ def test_what_decides_arithmetic_or_identity_changes_the_id(changes):
         {"checkpoint": CheckpointPlan(batches=5)},
         {"artifacts": ArtifactPlan(at=(3,))},
         {"sketches": SketchPlan(every=0)},
+        {"probes": ProbePlan(curvature=CurvaturePlan(at=(0, 4)))},
         {"stall_minutes": 1.0},
     ],
 )
@@ -90,7 +101,7 @@ def test_every_field_is_in_the_id_or_known_not_to_be():
     """A field added later must be put into one of the tests above."""
     assert set(TrialSpec.model_fields) == {
         *("study", "trainable", "settings", "arm", "numerics", "factors", "block", "batches"),
-        *("guard", "audit", "resources", "checkpoint", "artifacts", "sketches", "stall_minutes"),
+        *("guard", "audit", "resources", "checkpoint", "artifacts", "sketches", "probes", "stall_minutes"),
     }
     assert set(Numerics.model_fields) == {
         *("env", "threads", "onednn", "precision", "deterministic", "perturb"),
