@@ -69,7 +69,7 @@ class LocalLauncher:
         try:
             while pending or running:
                 for task in list(pending):
-                    gpus = room.take(task.spec.resources)
+                    gpus = room.take(task.resources)
                     if gpus is None:
                         continue
                     pending.remove(task)
@@ -78,7 +78,7 @@ class LocalLauncher:
                     threading.Thread(target=run_one, args=(placed,), daemon=True).start()
                 task, end = _next(ended)
                 del running[task.spec.trial_id]
-                room.give_back(task.spec.resources, task.gpus)
+                room.give_back(task.resources, task.gpus)
                 if isinstance(end, Exception):
                     raise end
                 then = after(task, end)

@@ -65,7 +65,7 @@ class TrialActor(tune.Trainable):
         task = on_node(TrialTask.model_validate_json(told), self._folder)
         if refused := without_store(task):
             return {"end": refused.model_dump_json(), "done": True}
-        if task.spec.numerics.device == "cuda":
+        if task.numerics.device == "cuda":
             assigned = ray.get_runtime_context().get_accelerator_ids()["GPU"]  # what Ray says wins
             task = task.model_copy(update={"gpus": tuple(assigned)})
         return {"end": self._isolation.run(task).model_dump_json(), "done": True}
@@ -220,9 +220,9 @@ class TuneLauncher:
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
         placed = tune.with_resources(
-            actor, lambda config: tune.PlacementGroupFactory([dict(by_id[config["trial_id"]].spec.resources)])
+            actor, lambda config: tune.PlacementGroupFactory([dict(by_id[config["trial_id"]].resources)])
         )
-        requests = [task.spec.resources for task in tasks]
+        requests = [task.resources for task in tasks]
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(pending_limit(requests, bool(self._address)))
         with tempfile.TemporaryDirectory(prefix="ablate-tune-") as storage:
             tuner = tune.Tuner(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ablate.errors import StoreError
 from ablate.record.check_artifacts import artifacts
 from ablate.record.check_pairing import mixed_code, moved, pairing
+from ablate.record.check_probes import probes
 from ablate.record.check_rows import duplicates_and_gaps, repeated_attempts, trials_and_batches
 from ablate.record.check_sketches import sketches
 from ablate.record.finding import Finding
@@ -29,6 +30,8 @@ CODES = {
     "C10": "an artifact is missing, damaged or there twice",
     "C11": "a sketch of the parameters is missing, damaged or there twice",
     "C12": "a trial was continued on another machine",
+    "C13": "a value that a probe found is there twice or belongs to no trial",
+    "C14": "probes looked at different data, or at the model in different modes",
 }
 
 
@@ -52,6 +55,7 @@ def check(run: Run) -> list[Finding]:
         findings += moved(trials)
         findings += artifacts(run)
         findings += sketches(run, trials)
+        findings += probes(run, trials, writing=writing)
     except StoreError as error:
         for problem in error.problems:
             findings.append(Finding("C0", "error", problem.where, problem.found, problem.advice))
@@ -68,16 +72,17 @@ def leftovers(run: Run, *, writing: bool) -> Iterator[Finding]:
     for trial_id, attempt in run.paths.journal_attempts():
         where = f"trial {trial_id}, attempt {attempt}"
         yield Finding("C7", "note", where, "is still in the journal", "`ablate launch` takes it in or runs it again")
+    for trial_id, batches in run.paths.journal_probes():
+        where = f"trial {trial_id}, probe after {batches} batches"
+        yield Finding("C7", "note", where, "is still in the journal", "`ablate launch` takes it in or does it again")
 
 
 def foreign_files(run: Run) -> Iterator[Finding]:
     """C8: a file of another schema, or of a grid that this store never belonged to."""
     known = {run.spec.hash, *run.spec.history}
-    heads = {
-        part.path: part.metadata
-        for folder in (run.paths.batches, run.paths.attempts, run.paths.audits, run.paths.artifacts, run.paths.sketches)
-        for part in run.parts(folder)
-    }
+    paths = run.paths
+    folders = (paths.batches, paths.attempts, paths.audits, paths.artifacts, paths.sketches, paths.probes)
+    heads = {part.path: part.metadata for folder in folders for part in run.parts(folder)}
     if run.paths.trials.exists():
         heads[run.paths.trials] = read_head(run.paths.trials)[1]
     for path, metadata in heads.items():

@@ -11,6 +11,7 @@ from typing import NamedTuple
 _ATTEMPT = re.compile(
     r"^(?P<trial>[A-Za-z0-9_]+)-(?P<attempt>[0-9]+)\.(?:rows|audits\.jsonl|artifacts\.jsonl|sketches\.jsonl|trial\.json|log)$"
 )
+_SNAPSHOT = re.compile(r"^(?P<trial>[A-Za-z0-9_]+)-(?P<batches>[0-9]+)(?P<kind>\.pt|\.probe\.jsonl)$")
 _TEMPORARY = ".tmp"
 
 
@@ -19,6 +20,13 @@ class AttemptKey(NamedTuple):
 
     trial_id: str
     attempt: int
+
+
+class SnapshotKey(NamedTuple):
+    """A trial's id and the number of batches that its weights had been trained on when they were kept."""
+
+    trial_id: str
+    batches: int
 
 
 def temporary(path: Path) -> Path:
@@ -278,6 +286,26 @@ class StorePaths:
 
     def _attempts_in(self, folder: Path) -> list[AttemptKey]:
         return self.attempts_named(p.name for p in folder.glob("*-*.*"))
+
+    def kept_snapshots(self) -> set[SnapshotKey]:
+        """Snapshots that lie here."""
+        return self.snapshots_named(p.name for p in self.snapshots.glob("*-*.pt"))
+
+    def journal_probes(self) -> list[SnapshotKey]:
+        """Snapshots whose probe is done and still in the journal, a trial's in order."""
+        return self.probes_named(p.name for p in self.journal.glob("*-*.probe.jsonl"))
+
+    @staticmethod
+    def snapshots_named(names: Iterable[str]) -> set[SnapshotKey]:
+        """Return the snapshots that files of these names are."""
+        matches = map(_SNAPSHOT.match, names)
+        return {SnapshotKey(m["trial"], int(m["batches"])) for m in matches if m and m["kind"] == ".pt"}
+
+    @staticmethod
+    def probes_named(names: Iterable[str]) -> list[SnapshotKey]:
+        """Return the snapshots whose probe's lines files of these names are, a trial's in order."""
+        matches = map(_SNAPSHOT.match, names)
+        return sorted({SnapshotKey(m["trial"], int(m["batches"])) for m in matches if m and m["kind"] != ".pt"})
 
     @staticmethod
     def attempts_named(names: Iterable[str]) -> list[AttemptKey]:

@@ -24,7 +24,8 @@ from ablate.record.intake import Taken, clear, end_as_failed, take, wait_for_dea
 from ablate.record.journal import rows_written
 from ablate.record.lock import StoreLock
 from ablate.record.parts import PartedData
-from ablate.record.paths import AttemptKey, StorePaths
+from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
+from ablate.record.probe_intake import ProbeIntake
 from ablate.record.recorder import identity
 from ablate.record.schema import SCHEMA_VERSION, SPEC_KEY, VERSION_KEY, factor_types
 from ablate.record.tables import as_attempt
@@ -57,6 +58,7 @@ class Store:
         self._artifacts = PartedData(paths, paths.artifacts, metadata)
         self._sketches = PartedData(paths, paths.sketches, metadata)
         self._attempts = PartedData(paths, paths.attempts, metadata)
+        self._probes = ProbeIntake(paths, self._factors, metadata)
         self._table = TrialTable(paths.trials, self._factors, metadata)
         self._pending: dict[AttemptKey, Taken] = {}
         self._flushed_at = 0.0
@@ -94,6 +96,30 @@ class Store:
     def done(self) -> set[str]:
         """Return the ids of trials that need not run again: done and diverged, absorbed ones included."""
         return self._table.finished()
+
+    def snapshots(self) -> set[SnapshotKey]:
+        """Return the snapshots that finished trials kept, wherever they lie."""
+        return {key for key in self.paths.kept_snapshots() if key.trial_id in self.done()}
+
+    def probed(self) -> set[SnapshotKey]:
+        """Return the snapshots that need not be looked at again: in the data set, or whole in the journal."""
+        return self._probes.done()
+
+    def collect_probes(self, trial_id: str, wait: bool = True) -> None:
+        """Bring what probes of a trial's snapshots found here from where it was written: here, it is there."""
+
+    def take_probe(self, trial_id: str, batches: int) -> bool:
+        """Take what the probe of a finished trial's snapshot found into the data set.
+
+        Returns:
+            Whether it is there; a probe that was broken off has left nothing.
+
+        Raises:
+            StoreError: if its lines are damaged, or the disk is full or fails; they are then still in the journal.
+        """
+        there = self._probes.take(SnapshotKey(trial_id, batches), self._table.rows)
+        self._flush_if_due()
+        return there
 
     def seen(self, column: str) -> set[str]:
         """Return the values that a text column of ``trials`` has over the finished trials."""
@@ -179,6 +205,7 @@ class Store:
             for t in taken:
                 clear(self.paths, t.key, keep_log=not t.counts, keep_rows=t.damaged)
             self._pending.clear()
+        self._probes.flush()
         self._flushed_at = time.monotonic()
 
     def close(self) -> None:
@@ -189,7 +216,7 @@ class Store:
         """
         try:
             self.flush()
-            for data in (self._batches, self._audits, self._artifacts, self._sketches, self._attempts):
+            for data in (self._batches, self._audits, self._artifacts, self._sketches, self._attempts, self._probes):
                 data.merge()
         finally:
             self._lock.release()
@@ -208,7 +235,8 @@ class Store:
     def _flush_if_due(self) -> None:
         rows = sum(taken.rows.num_rows for taken in self._pending.values())
         late = time.monotonic() - self._flushed_at >= FLUSH_S
-        if late or rows >= FLUSH_ROWS or len(self._pending) >= FLUSH_ATTEMPTS:
+        waiting = len(self._pending) + len(self._probes.pending)
+        if late or rows >= FLUSH_ROWS or waiting >= FLUSH_ATTEMPTS:
             self.flush()
 
     def _recover(self) -> None:
@@ -236,6 +264,7 @@ class Store:
             self._flush_if_due()
         self.flush()
         self._set_strays_aside()
+        self.recovered += self._probes.recover(self._table.rows, self.done())
 
     def _take(self, key: AttemptKey) -> None:
         taken = take(self.paths, key, self._factors, key.trial_id in self.done())

@@ -19,6 +19,7 @@ from ablate.record.schema import (
     attempts_schema,
     audits_schema,
     batches_schema,
+    probes_schema,
     sketches_schema,
 )
 from ablate.record.sketch import decode
@@ -87,12 +88,31 @@ def sketches_table(end: Mapping[str, Any], path: Path, factors: Mapping[str, Any
     return _lines_table(end, path, sketches_schema(factors), factors, read)
 
 
+def probes_table(trial: Mapping[str, Any], batches: int, path: Path, factors: Mapping[str, Any]) -> Any:
+    """Return the rows of ``probes`` that the probe of one snapshot wrote; its file is there only if it is whole.
+
+    Args:
+        trial: trial_id, arm, block and factors.
+        batches: after how many the snapshot was taken.
+        path: the file.
+        factors: Arrow types of the factors.
+
+    Raises:
+        StoreError: if a line is damaged, of another snapshot or does not fit the schema, or there is none.
+    """
+    table = _lines_table(trial, path, probes_schema(factors), factors, again="the snapshot is looked at again")
+    if set(table["batches"].to_pylist()) != {batches}:
+        raise _damaged(path, f"it holds no row for {batches} batches, or others", "the snapshot is looked at again")
+    return table
+
+
 def _lines_table(
     end: Mapping[str, Any],
     path: Path,
     schema: Any,
     factors: Mapping[str, Any],
     read: Callable[[bytes], dict[str, Any]] = json.loads,
+    again: str = "the trial runs again",
 ) -> Any:
     if not path.exists():
         return schema.empty_table()
@@ -106,10 +126,9 @@ def _lines_table(
             if field.name not in ("trial_id", "arm", "block", "attempt") and not field.name.startswith("factor.")
         }
     except (ValueError, pa.ArrowException) as error:
-        raise StoreError(
-            Problem(str(path), f"is damaged ({error})", advice="delete it: the trial runs again")
-        ) from error
-    columns["attempt"] = pa.repeat(pa.scalar(end["attempt"], pa.int64()), len(lines))
+        raise _damaged(path, str(error), again) from error
+    if "attempt" in schema.names:
+        columns["attempt"] = pa.repeat(pa.scalar(end["attempt"], pa.int64()), len(lines))
     return _table(end, columns, schema, factors, len(lines))
 
 
@@ -119,3 +138,7 @@ def _table(end: Mapping[str, Any], columns: dict[str, Any], schema: Any, factors
     for name, value in constants.items():
         columns[name] = pa.repeat(pa.scalar(value, schema.field(name).type), rows)
     return pa.Table.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _damaged(path: Path, found: str, again: str) -> StoreError:
+    return StoreError(Problem(str(path), f"is damaged ({found})", advice=f"delete it: {again}"))
