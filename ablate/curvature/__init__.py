@@ -6,10 +6,24 @@ found = probe(model, lambda model, batch: loss(model(batch[0]), batch[1]), [(inp
 print(found.top.value, found.bottom.value, found.kind, found.evidence)
 """
 
-from ablate.curvature.critical import escape_rate
 from ablate.curvature.found import Curvature, Plan
 from ablate.curvature.hessian import Hessian
 from ablate.curvature.objective import CurvatureError, Objective, objective
 from ablate.curvature.probe import look, probe
+from ablate.curvature.rows import rows
+from ablate.curvature.step import Step, escape_rate, step_of
 
-__all__ = ["Curvature", "CurvatureError", "Hessian", "Objective", "Plan", "escape_rate", "look", "objective", "probe"]
+__all__ = [
+    "Curvature",
+    "CurvatureError",
+    "Hessian",
+    "Objective",
+    "Plan",
+    "Step",
+    "escape_rate",
+    "look",
+    "objective",
+    "probe",
+    "rows",
+    "step_of",
+]

@@ -72,20 +72,3 @@ def classify(found: Decrement, loss: float, critical: float, negative: bool, res
     if resolved:
         return "near a minimum", f"{near}; the lower edge converged above minus the floor"
     return "undecided", f"{near}; the lower edge has not converged"
-
-
-def escape_rate(curvature: float, rate: float, momentum: float = 0.0) -> float:
-    """Return by how much the logarithm of a component along a direction of negative curvature grows per step.
-
-    Gradient descent with heavy-ball momentum on a quadratic: the larger root of
-    z^2 - (1 + momentum - rate * curvature) z + momentum (Polyak 1964). 0 where the curvature is not negative.
-
-    Args:
-        curvature: the eigenvalue.
-        rate: the learning rate.
-        momentum: the momentum, without dampening.
-    """
-    if curvature >= 0:
-        return 0.0
-    middle = 1 + momentum - rate * curvature
-    return float(np.log((middle + np.sqrt(middle**2 - 4 * momentum)) / 2))
