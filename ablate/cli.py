@@ -203,6 +203,17 @@ def verdict(
     fail(found, words)
 
 
+@app.command()
+def saddle(run: Run, as_json: Json = False) -> None:
+    """Say whether some arms get stuck near saddle points that others escape, from the probes of their curvature."""
+    from ablate.record.reader import Run as OpenRun
+    from analysis.saddle import saddle as compute
+    from analysis.saddle_table import print_saddle
+
+    found = compute(OpenRun(run))
+    emit(found.to_json(), as_json, lambda console: print_saddle(found, console))
+
+
 app.command()(cli_exchange.report)
 app.command("import")(cli_exchange.import_run)
 app.command()(cli_exchange.export)

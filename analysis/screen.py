@@ -13,7 +13,7 @@ from analysis.text_layout import wrap
 WIDTH = 100
 NARROW = 40
 STYLES = {"BUG": "bold red", "CONFOUNDED": "bold red", "DAMAGED STORE": "bold red"} | dict.fromkeys(
-    ("SYSTEMATIC", "INCONCLUSIVE", "UNKNOWN"), "bold yellow"
+    ("SYSTEMATIC", "INCONCLUSIVE", "UNKNOWN", "NOT DECIDED", "NOTHING TO COMPARE"), "bold yellow"
 )
 
 

@@ -20,6 +20,7 @@ COMMANDS = (
     "audit",
     "gap",
     "verdict",
+    "saddle",
     "report",
     "import",
     "export",
@@ -51,6 +52,7 @@ SURFACE = {
     "audit": {"grid", "--runs", "--save", "--against", "--json"},
     "gap": {"run", "--json"},
     "verdict": {"run", "--fail-on", "--json"},
+    "saddle": {"run", "--json"},
     "report": {"run", "--output"},
     "import": {
         "path",

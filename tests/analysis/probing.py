@@ -1,0 +1,127 @@
+"""Probes of synthetic runs, written through the real store; a function says what was found of each snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ablate.design.cross import trials
+from ablate.design.spec import GridSpec
+from ablate.design.trial_spec import TrialSpec
+from ablate.record.disk import write_aside
+from ablate.record.reader import Run
+from ablate.record.store import Store
+
+CURVATURE = "loss / parameter^2"
+DIMENSION = 400
+
+
+def snapshot(
+    batches: int,
+    kind: str = "near a minimum",
+    *,
+    player: str = "model",
+    top: float = 10.0,
+    bottom: float = -0.5,
+    bound: float = 1e-6,
+    converged: bool = True,
+    share: float | None = 0.1,
+    loss: float = 1.0,
+    gradient: float = 0.05,
+    escape: float | None = 0.01,
+    density: bool = True,
+    evidence: str = "told so",
+    **columns: Any,
+) -> list[dict[str, Any]]:
+    """Return the rows of one probe, as ``ablate.curvature.rows`` and whoever runs it make them."""
+    floor = 1e-3 * max(abs(top), abs(bottom))
+    common = {"dtype": "float64", "device": "cpu", "mode": "train", "seed": 0, "products": 50, "samples": 64}
+    common |= {"batches": batches, "player": player, "probe_hash": "0123456789abcdef"} | columns
+
+    def row(name: str, value: float | None, **more: Any) -> dict[str, Any]:
+        return {"name": name, "value": value, "method": "lanczos", **common, **more}
+
+    rows = [
+        row("loss", loss, unit="loss", method="exact"),
+        row("dimension", float(DIMENSION), unit="count", method="exact"),
+        row("lambda_max", top, unit=CURVATURE, position=0, bound=bound, converged=converged),
+        row("lambda_max", top / 2, unit=CURVATURE, position=1, bound=bound, converged=converged),
+        row("lambda_min", bottom, unit=CURVATURE, position=0, bound=bound, converged=converged),
+        row("negativity_ratio", max(-bottom / top, 0.0), unit="share"),
+        row("floor", floor, unit=CURVATURE),
+        row("gradient_norm", 0.3, unit="loss / parameter", method="exact"),
+        row("gradient_negative_share", gradient, unit="share"),
+        row("gradient_captured", 0.9, unit="share"),
+        row("decrement_most", float("inf"), unit="loss", method="bracket"),
+        row("kind", None, method="decrement", text=kind),
+        row("evidence", None, method="decrement", text=evidence),
+        row("escape_rate", escape, unit="1 / step", method="SGD" if escape is not None else "no rule for Mine"),
+    ]
+    if share is not None:
+        rows.append(row("negative_share", share, unit="share", method="quadrature", bound=0.02))
+    if density:
+        # a bulk around 0, and each edge an atom of weight 1/n, from two starts
+        for start in range(2):
+            bulk = np.linspace(-0.02, 0.03, 5 + start)
+            points = [bottom, *bulk.tolist(), top]
+            masses = [1 / DIMENSION, *[(1 - 2 / DIMENSION) / len(bulk)] * len(bulk), 1 / DIMENSION]
+            rows.append(
+                row("density", None, unit="share", method="quadrature", position=start, points=points, masses=masses)
+            )
+    return rows
+
+
+def game(batches: int, real: Sequence[float], imaginary: Sequence[float], **columns: Any) -> list[dict[str, Any]]:
+    """Return the rows of a game Jacobian's eigenvalues."""
+    common = {"batches": batches, "player": "game", "method": "dense", "unit": CURVATURE, "dtype": "float64"}
+    common |= {"device": "cpu", "mode": "train", "samples": 64, "probe_hash": "0123456789abcdef"} | columns
+    return [
+        {"name": name, "position": at, "value": value, **common}
+        for name, values in (("game_real", real), ("game_imag", imaginary))
+        for at, value in enumerate(values)
+    ]
+
+
+def surface(centre: str, batches: int, size: int = 11, extent: float = 2.0) -> list[dict[str, Any]]:
+    """Return the rows of a saddle's loss surface, 5 x^2 - y^2 + 2, one a line."""
+    xs, ys = np.linspace(-extent, extent, size), np.linspace(-extent, extent, size)
+    common = {"batches": batches, "player": "model", "name": "surface", "method": "exact", "unit": "loss"}
+    common |= {"dtype": "float64", "device": "cpu", "mode": "train", "samples": 64, "probe_hash": "0123456789abcdef"}
+    return [
+        {**common, "position": at, "value": float(y), "points": xs.tolist(), "masses": (5 * xs**2 - y**2 + 2).tolist(),
+         "text": centre}
+        for at, y in enumerate(ys)
+    ]  # fmt: skip
+
+
+def projection(centre: str, batches: int, x: float, y: float) -> list[dict[str, Any]]:
+    """Return where a snapshot lies on a surface."""
+    common = {"batches": batches, "player": "model", "method": "exact", "text": centre, "dtype": "float64"}
+    common |= {"device": "cpu", "mode": "train", "samples": 64, "probe_hash": "0123456789abcdef"}
+    return [
+        {**common, "name": "projection", "position": 0, "value": x, "unit": "parameter"},
+        {**common, "name": "projection", "position": 1, "value": y, "unit": "parameter"},
+        {**common, "name": "projection_loss", "value": 5 * x**2 - y**2 + 2, "unit": "loss"},
+    ]
+
+
+def write_probes(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], list[dict[str, Any]]]) -> Run:
+    """Give the trials of a run their probes through the real store, and open it for reading.
+
+    Args:
+        root: a run that ``synthetic.write_run`` wrote.
+        spec: its grid.
+        tell: rows of all snapshots of a trial.
+    """
+    with Store.open(root, spec, b"study: synthetic\n") as store:
+        for trial in trials(spec):
+            rows = tell(trial)
+            for batches in sorted({row["batches"] for row in rows}):
+                lines = "".join(json.dumps(row) + "\n" for row in rows if row["batches"] == batches)
+                write_aside(store.paths.probe_lines(trial.trial_id, batches), lines.encode())
+                assert store.take_probe(trial.trial_id, batches)
+    return Run(root)

@@ -1,0 +1,357 @@
+"""``ablate saddle``: who is near saddles and for how long, against plain loops, and what it refuses to compare."""
+
+import json
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from probing import DIMENSION, game, snapshot, write_probes
+from synthetic import Told, arm, block_losses, generator, grid, write_run
+
+from ablate.design.trial_spec import CurvaturePlan, ProbePlan
+from ablate.errors import BadInput
+from ablate.record.reader import Run
+from analysis.bca import mean_interval
+from analysis.probed import NoProbes, read_probed
+from analysis.saddle import saddle
+from analysis.saddle_answer import QUESTION, RULE
+from analysis.saddle_table import saddle_lines
+from analysis.sign_flip import sign_flip
+
+AT = (0, 20, 40, 60)
+SADDLE, MINIMUM, SLOPE, UNDECIDED = "near a saddle", "near a minimum", "on a slope", "undecided"
+
+
+def study(tmp_path, tell, blocks=7, arms=None, factors=None, **more):
+    """A run of arms ``plain`` and ``slow`` and an A/A control; ``tell`` gives the rows of a trial's probes."""
+    named = arms or {"plain": arm(blocks), "slow": arm(blocks, way=2), "again": arm(2, "plain")}
+    spec = grid(named, factors=factors, **more)
+    write_run(tmp_path / "run", spec, lambda trial: Told(block_losses(trial.block)))
+    return write_probes(tmp_path / "run", spec, tell)
+
+
+def kinds(told):
+    """Return a ``tell`` that gives each arm's snapshots after training began these kinds, block by block."""
+
+    def tell(trial):
+        own = told[trial.arm](trial.block) if trial.arm in told else [MINIMUM] * 3
+        rows = [row for batches, kind in zip(AT[1:], own, strict=True) for row in snapshot(batches, kind)]
+        return [*snapshot(0, SLOPE), *rows]
+
+    return tell
+
+
+def test_a_lasting_saddle_is_found_and_the_answer_comes_first(tmp_path):
+    told = {"plain": lambda block: [SADDLE, MINIMUM, MINIMUM], "slow": lambda block: [SADDLE, SADDLE, SADDLE]}
+    found = saddle(study(tmp_path, kinds(told)))
+    (time,) = found.time
+    assert (time.contrast, time.n, time.decision) == ("slow against plain", 7, "DIFFERENT")
+    assert (time.reference, time.other, time.gap) == (pytest.approx(1 / 3), 1.0, pytest.approx(2 / 3))
+    assert time.adjusted_p == sign_flip(np.full(7, 2 / 3)).p == 2 / 2**7
+    assert found.answer.word == "YES"
+    assert found.answer.sentence == (
+        "slow against plain: 100% of the snapshots against 33% are near a saddle (Holm p = 0.016 over 7 blocks)."
+    )
+    lines = [line.plain for line in saddle_lines(found, 100)]
+    assert lines[0].startswith("YES: slow against plain")
+    assert all(len(line) <= 100 for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert QUESTION in text
+    assert RULE in text
+
+
+def test_few_blocks_decide_nothing_and_it_says_why(tmp_path):
+    told = {"plain": lambda block: [MINIMUM] * 3, "slow": lambda block: [SADDLE] * 3}
+    found = saddle(study(tmp_path / "a", kinds(told), blocks=5))
+    assert found.answer.word == "NOT DECIDED"
+    assert "with 5 blocks no Holm p can be below 0.062" in found.answer.sentence
+    two = saddle(study(tmp_path / "b", kinds(told), blocks=2))
+    assert "2 blocks, and an interval needs 3" in two.answer.sentence
+
+
+def test_undecided_snapshots_count_against_a_difference(tmp_path):
+    """With them on its side the difference would be certain: it must not be claimed."""
+    told = {"plain": lambda block: [UNDECIDED] * 3, "slow": lambda block: [SADDLE] * 3}
+    found = saddle(study(tmp_path / "a", kinds(told)))
+    (time,) = found.time
+    assert (time.gap, time.least, time.most) == (1.0, 0.0, 1.0)
+    assert (time.decision, time.adjusted_p, time.undecided) == ("UNDECIDED", 1.0, (1.0, 0.0))
+    assert found.answer.sentence == (
+        "slow against plain: 100% of the snapshots against 0% are near a saddle, but 0% against 100% are undecided and "
+        "could be."
+    )
+    assert any(
+        note.startswith("Undecided: 21 of 21 snapshots of arm plain; the last of them: told") for note in found.notes
+    )
+    fewer = {"plain": lambda block: [UNDECIDED, MINIMUM, MINIMUM], "slow": lambda block: [SADDLE] * 3}
+    assert saddle(study(tmp_path / "b", kinds(fewer))).time[0].decision == "DIFFERENT"
+
+
+def test_undecided_snapshots_forbid_a_no(tmp_path):
+    none = {"plain": lambda block: [SLOPE] * 3, "slow": lambda block: [MINIMUM] * 3}
+    found = saddle(study(tmp_path / "a", kinds(none)))
+    assert found.answer.word == "NO"
+    assert found.answer.sentence == "no snapshot of any arm is near a saddle, in these 7 blocks."
+    alike = {name: lambda block: [SADDLE, MINIMUM, SLOPE] for name in ("plain", "slow")}
+    assert saddle(study(tmp_path / "b", kinds(alike))).answer.sentence == (
+        "every arm is near a saddle in about as many of its snapshots as the others (33%), in these 7 blocks."
+    )
+    one = {"plain": lambda block: [SLOPE, SLOPE, UNDECIDED], "slow": lambda block: [MINIMUM] * 3}
+    assert saddle(study(tmp_path / "c", kinds(one))).answer.word == "NOT DECIDED"
+
+
+def test_a_difference_of_chance_is_no_yes(tmp_path):
+    def at_random(name):
+        return lambda block: list(generator(name, block).choice([SADDLE, MINIMUM], 3))
+
+    found = saddle(study(tmp_path, kinds({"plain": at_random("a"), "slow": at_random("b")})))
+    assert found.answer.word == "NOT DECIDED"
+
+
+def values(trial):
+    """Every snapshot with numbers of its own."""
+    draws = generator(trial.arm, trial.block)
+    return [
+        row
+        for batches in AT
+        for row in snapshot(
+            batches,
+            SADDLE,
+            top=10 * (1 + draws.random()),
+            bottom=-draws.random(),
+            share=draws.random(),
+            gradient=draws.random(),
+            loss=1 + draws.random(),
+        )
+    ]
+
+
+def test_indicators_against_plain_loops(tmp_path):
+    run = study(tmp_path, values)
+    rows = run.probes().to_pylist()
+
+    def mean(arm, block, name):
+        own = [r["value"] for r in rows if (r["arm"], r["block"], r["name"]) == (arm, block, name)
+               and r["batches"] > 0 and not r["position"]]  # fmt: skip
+        return statistics.fmean(own)
+
+    found = saddle(run)
+    assert [one.indicator for one in found.contrasts] == [
+        "lambda_max",
+        "lambda_min",
+        "negative_share",
+        "gradient_negative_share",
+        "negativity_ratio",
+        "escape_rate",
+    ]
+    for one in found.contrasts:
+        gaps = np.array([mean("slow", b, one.indicator) - mean("plain", b, one.indicator) for b in range(7)])
+        assert one.gap == pytest.approx(gaps.mean(), rel=1e-12)
+        assert one.interval.low == pytest.approx(mean_interval(gaps).low, rel=1e-9)
+        assert one.test.p == sign_flip(gaps).p
+        assert one.adjusted_p <= min(1.0, 6 * one.test.p)
+    assert found.contrasts[0].bound == pytest.approx(2e-6)
+    assert found.contrasts[2].bound == pytest.approx(0.04)
+
+
+def test_courses_are_medians_and_ranges_over_blocks(tmp_path):
+    run = study(tmp_path, values)
+    rows = run.probes().to_pylist()
+    course = saddle(run).courses[0]
+    assert (course.arm, course.trials, [stage.batches for stage in course.stages]) == ("plain", 7, list(AT))
+    for stage in course.stages:
+        own = [
+            r["value"] for r in rows if (r["arm"], r["batches"], r["name"]) == ("plain", stage.batches, "lambda_min")
+        ]
+        spread = stage.values["lambda_min"]
+        assert (spread.middle, spread.low, spread.high) == (statistics.median(own), min(own), max(own))
+        assert (spread.n, spread.bound, spread.unconverged) == (7, 1e-6, 0)
+    assert course.kinds == {MINIMUM: 0, SADDLE: 21, SLOPE: 0, UNDECIDED: 0}
+
+
+def test_edges_that_have_not_converged_are_marked(tmp_path):
+    def tell(trial):
+        return [row for at in AT for row in snapshot(at, converged=not (trial.block == 3 and at == 40))]
+
+    found = saddle(study(tmp_path, tell))
+    stage = found.courses[0].stages[2]
+    assert stage.values["lambda_max"].unconverged == 1
+    assert found.courses[0].stages[1].values["lambda_max"].unconverged == 0
+    text = " ".join(" ".join(line.plain.split()) for line in saddle_lines(found, 100))
+    assert "10 ±1e-06* -0.5 ±1e-06*" in text
+    assert "*: 4 of 128 edges have not converged" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "other", "says"),
+    [
+        ("probe_hash", "fedcba9876543210", "different probe sets: arm plain, block 0 with 0123456789ab, arm slow"),
+        ("dtype", "float32", "different precisions: arm plain, block 0 with float64, arm slow, block 0 with float32"),
+        ("mode", "eval", "different modes of the model: arm plain, block 0 with train, arm slow, block 0 with eval"),
+    ],
+)
+def test_what_was_looked_at_otherwise_is_not_compared(tmp_path, column, other, says):
+    def tell(trial):
+        columns = {column: other} if trial.arm == "slow" else {}
+        return [row for at in AT for row in snapshot(at, SADDLE if trial.arm == "slow" else MINIMUM, **columns)]
+
+    found = saddle(study(tmp_path, tell))
+    assert (found.time, found.contrasts) == ((), ())
+    assert found.answer.word == "NOT DECIDED"
+    assert says in found.answer.sentence
+    assert other[:12] in found.looked
+    assert len(found.courses) == 3
+
+
+def test_devices_differ_by_rounding_only_and_are_told(tmp_path):
+    def tell(trial):
+        return [row for at in AT for row in snapshot(at, device="cuda" if trial.arm == "slow" else "cpu")]
+
+    found = saddle(study(tmp_path, tell))
+    assert len(found.time) == 1
+    assert any(note.startswith("Looked at on cpu and cuda") for note in found.notes)
+
+
+def test_a_trial_that_lacks_a_snapshot_takes_its_partner_with_it(tmp_path):
+    def tell(trial):
+        lacking = trial.arm == "slow" and trial.block == 2
+        return [row for at in AT if not (lacking and at == 40) for row in snapshot(at)]
+
+    found = saddle(study(tmp_path, tell))
+    assert found.time[0].n == 6
+    assert list(found.dropped) == [
+        "arm plain, block 2: its partner, arm slow, block 2, has no outcome [slow against plain]",
+        "arm slow, block 2: not looked at after batch 40 [slow against plain]",
+    ]
+
+
+def test_a_snapshot_that_few_trials_have_costs_nobody_a_partner(tmp_path):
+    def tell(trial):
+        more = (50,) if trial.arm == "plain" and trial.block == 0 else ()
+        return [row for at in sorted((*AT, *more)) for row in snapshot(at)]
+
+    found = saddle(study(tmp_path, tell))
+    assert (found.time[0].n, found.dropped) == (7, ())
+    assert "after batch 20, 40, 60," in found.notes[0]
+
+
+def test_the_floor_is_stated(tmp_path):
+    found = saddle(study(tmp_path / "a", lambda trial: [row for at in AT for row in snapshot(at)]))
+    assert found.floor == "below minus 0.1% of the snapshot's largest eigenvalue in size, which is 0.01"
+    less = saddle(study(tmp_path / "b", lambda trial: [row for row in snapshot(20) if row["name"] != "floor"]))
+    assert less.floor == "no floor was recorded, so shares of negative eigenvalues mean nothing here"
+
+
+def test_without_a_density_no_share_is_made_up(tmp_path):
+    rows = lambda trial: [row for at in AT for row in snapshot(at, share=None, density=False)]  # noqa: E731
+    found = saddle(study(tmp_path, rows))
+    assert "negative_share" not in {one.indicator for one in found.contrasts}
+    assert any(note.startswith("Without a density") for note in found.notes)
+
+
+def test_players_are_told_apart_and_their_game_is_shown(tmp_path):
+    def tell(trial):
+        rows = []
+        for at in AT:
+            rows += snapshot(at, SADDLE if trial.arm == "slow" else MINIMUM, player="generator")
+            rows += snapshot(at, MINIMUM, player="critic")
+            rows += game(at, [0.5, -0.1 - trial.block, 0.5], [2.0, 0.0, -3.0])
+        return rows
+
+    found = saddle(study(tmp_path, tell))
+    assert [(one.player, one.decision) for one in found.time] == [("critic", "ALIKE"), ("generator", "DIFFERENT")]
+    assert found.time[1].adjusted_p == pytest.approx(2 * 2 / 2**7)
+    assert found.answer.sentence.startswith("slow against plain (player generator): 100%")
+    assert found.answer.sentence.endswith("1 other contrast: not so, or not decided.")
+    game_at_start = found.games[0]
+    assert (game_at_start.arm, game_at_start.batches, game_at_start.eigenvalues) == ("plain", 0, 21)
+    assert (game_at_start.smallest_real, game_at_start.largest_imaginary) == (-6.1, 3.0)
+    text = " ".join(line.plain for line in saddle_lines(found, 100))
+    assert "The players' game" in text
+
+
+def test_cells_of_factors_are_kept_apart(tmp_path):
+    arms = {"plain": arm(3), "slow": arm(3, way=2)}
+    rows = lambda trial: [row for at in AT for row in snapshot(at, loss=trial.factors["lr"])]  # noqa: E731
+    found = saddle(study(tmp_path, rows, arms=arms, factors={"lr": (0.1, 0.2)}, contrasts=None))
+    assert [(one.arm, one.cell) for one in found.courses] == [
+        (name, cell) for name in ("plain", "slow") for cell in ("lr = 0.1", "lr = 0.2")
+    ]
+    assert [one.stages[0].values["loss"].middle for one in found.courses] == [0.1, 0.2, 0.1, 0.2]
+
+
+def test_one_arm_has_nothing_to_compare_with(tmp_path):
+    found = saddle(study(tmp_path, kinds({}), arms={"plain": arm(2)}))
+    assert found.answer.word == "NOTHING TO COMPARE"
+    assert found.answer.sentence == "the grid has no contrast of its own."
+
+
+def test_a_run_that_goes_on_is_told_so(tmp_path):
+    rows = lambda trial: snapshot(20) if trial.arm == "plain" else []  # noqa: E731
+    found = saddle(study(tmp_path, rows))
+    assert found.answer.word == "NOT DECIDED"
+    assert "no block was looked at on both sides" in found.answer.sentence
+    assert len(found.dropped) == 14
+
+
+def test_what_is_not_finite_never_reaches_the_report(tmp_path):
+    rows = lambda trial: [row for at in AT for row in snapshot(at, top=float("nan") if at == 40 else 10.0)]  # noqa: E731
+    found = saddle(study(tmp_path, rows))
+    json.dumps(found.to_json(), allow_nan=False)
+    assert "lambda_max" not in found.courses[0].stages[2].values
+    assert (found.contrasts[0].indicator, found.contrasts[0].n) == ("lambda_max", 0)
+
+
+def test_the_same_seed_gives_the_same_report(tmp_path):
+    run = study(tmp_path, values)
+    before = np.random.get_state()[1].tobytes()
+    assert json.dumps(saddle(run, 3).to_json()) == json.dumps(saddle(run, 3).to_json())
+    assert np.random.get_state()[1].tobytes() == before
+
+
+def test_probes_are_read_whole(tmp_path):
+    run = study(tmp_path, lambda trial: [row for at in reversed(AT) for row in snapshot(at)])
+    probed = read_probed(run)
+    assert len(probed) == 16 * 4
+    assert [one.batches for one in probed[:4]] == list(AT)
+    first = probed[0]
+    assert [value.value for value in first.values["lambda_max"]] == [10.0, 5.0]
+    assert first.values["dimension"][0].value == DIMENSION
+    assert "decrement_most" not in first.values  # infinite
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_run_without_probes_says_how_to_get_them(tmp_path, planned):
+    spec = grid({"plain": arm(1), "slow": arm(1, way=2)})
+    if planned:
+        spec = spec.model_copy(update={"probes": ProbePlan(curvature=CurvaturePlan(at=(0, 60)))})
+    run = write_run(tmp_path / "run", spec, lambda trial: Told(block_losses(trial.block)))
+    with pytest.raises(NoProbes) as raised:
+        saddle(run)
+    assert isinstance(raised.value, BadInput)
+    advice = (
+        f"its trials keep snapshots: `ablate probe {run.paths.root}` looks at them"
+        if planned
+        else "write `probes: {curvature: {at: [0, 50, last]}}` into the grid and launch it; a trial that is done keeps "
+        "no snapshots any more, so name a new study"
+    )
+    assert str(raised.value) == f"{run.paths.root}: holds no probes of the curvature\n    {advice}"
+
+
+def test_the_analysis_loads_neither_torch_nor_ray(tmp_path):
+    run = study(tmp_path, values, blocks=1)
+    code = (
+        "import sys; from ablate.record.reader import Run; from analysis.saddle import saddle\n"
+        f"saddle(Run({str(run.paths.root)!r}))\n"
+        "assert not {'torch', 'ray'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_store_of_today_is_read_by_name(tmp_path, monkeypatch):
+    study(tmp_path / "runs", values, blocks=1)
+    monkeypatch.chdir(tmp_path)
+    assert saddle(Run("runs/run")).study == "synthetic"
