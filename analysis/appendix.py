@@ -76,7 +76,7 @@ def _arithmetic(contrast: ContrastReport) -> str:
     if not (reference.passed and other.passed):
         return "Gradients were not held against a float64 reference on both sides."
     sides = [f"{side.label}: {covered(side)}, {nearest_words(side)}" for side in contrast.audit]
-    slopes = sum(side.slopes for side in contrast.audit)
+    slopes = sum({name: count for side in contrast.audit for name, count in side.slopes.items()}.values())
     checked = f" The gradient was the slope of the loss in {plural(slopes, 'check')}." if slopes else ""
     return f"Gradients agreed with a float64 reference to within rounding ({'; '.join(sides)}).{checked}"
 

@@ -21,6 +21,7 @@ from analysis.gap_rows import cause_word
 from analysis.guard_findings import coverage
 from analysis.guard_words import overwritten
 from analysis.headline import Cause, reduced
+from analysis.lent_slopes import with_lent_slopes
 from analysis.precision import PASSED
 from analysis.run_data import read_audits, read_trials
 from analysis.trials import Trial
@@ -136,7 +137,7 @@ def audit_report(
         made_on: where the file is from.
     """
     trials, _ = read_trials(run)
-    audits = read_audits(run)
+    audits = with_lent_slopes(read_audits(run), trials, run.grid)
     first = min(run.grid.blocks)
     arms = tuple(
         _arm(", ".join([trial.arm, *(f"{name} {level}" for name, level in trial.factors)]), trial, audits)
@@ -202,7 +203,8 @@ def _beyond_rounding(side: Audited) -> str:
     fault = side.fault
     if fault is None:
         return ""
-    text = f"{what_is_wrong(fault)} at batch {fault.row.batch_index}{size_words(fault.row)}{others_words(fault)}"
+    lent = f" (found in arm {fault.row.arm}, which runs the same code)" if fault.row.lent else ""
+    text = f"{what_is_wrong(fault)}{lent} at batch {fault.row.batch_index}{size_words(fault.row)}{others_words(fault)}"
     for one in side.departures:
         text += f"; first departs in {one.operation}{f' at {one.source}' if one.source else ''}"
         text += f"; to reproduce: python {one.reproduction}" if one.reproduction else ""

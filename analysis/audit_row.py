@@ -47,6 +47,8 @@ class AuditRow:
         reference: arm whose settings the reference has.
         dtype: precision in words.
         detail: what was found, in words; or a hash.
+        lent: trial whose audit found it for all arms that run its code (``analysis.lent_slopes``), in place of this
+            one's; ``arm`` and ``block`` are then that one's. Empty for a trial's own.
     """
 
     trial_id: str
@@ -73,6 +75,7 @@ class AuditRow:
     reference: str = ""
     dtype: str = ""
     detail: str = ""
+    lent: str = ""
 
     @property
     def allowed(self) -> float | None:

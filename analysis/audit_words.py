@@ -95,7 +95,9 @@ def _further(side: Audited) -> str:
     if side.fault:
         found.append(f"{what_is_wrong(side.fault)}{size_words(side.fault.row)}")
     if side.slopes:
-        found.append(f"the gradient is the slope of the loss in {plural(side.slopes, 'check')}")
+        checks, lenders = plural(sum(side.slopes.values()), "check"), ", ".join(side.lenders)
+        made = f" (of arm {lenders}, which runs the same code)" if lenders else ""
+        found.append(f"the gradient is the slope of the loss in {checks}{made}")
     if side.steps:
         found.append(f"each state enters the next batch as it was left ({plural(side.steps, 'check')})")
     return "".join(f"; {words}" for words in found)
@@ -116,7 +118,8 @@ def reduced_words(audit: tuple[Audited, Audited]) -> str:
 
 
 def _where(fault: AuditFault) -> str:
-    return f"in arm {', '.join(fault.arms)} at batch {fault.row.batch_index} (block {fault.block})"
+    lent = ", which runs the same code," if fault.row.lent else ""
+    return f"in arm {', '.join(fault.arms)}{lent} at batch {fault.row.batch_index} (block {fault.block})"
 
 
 def size_words(row: AuditRow) -> str:

@@ -41,7 +41,8 @@ class Audited:
         gradients: gradients compared in a batch.
         updates: updates compared in a batch.
         nearest: the row that passed with the largest share of what rounding explains; None if nothing passed.
-        slopes: directions, over all trials, in which the gradient was found to be the slope of the loss.
+        slopes: directions in which the gradient was found to be the slope of the loss, by the trial that was looked at.
+        lenders: arms of those trials that are of none of the side's arms, but of one that runs the same code.
         steps: steps after which the state was found to enter the next batch as it was left.
         fault: what rounding does not explain; None if nothing.
         unjudged: what could not be judged, with the number of times.
@@ -59,7 +60,8 @@ class Audited:
     gradients: int
     updates: int
     nearest: AuditRow | None
-    slopes: int
+    slopes: Mapping[str, int]
+    lenders: tuple[str, ...]
     steps: int
     fault: AuditFault | None
     unjudged: tuple[str, ...]
@@ -106,7 +108,8 @@ def audited(
         gradients=_values(distances, "gradient"),
         updates=_values(distances, "update"),
         nearest=max(passed, key=lambda row: -1.0 if row.share is None else row.share, default=None),
-        slopes=sum(row.count for row in clean if row.check == "slope"),
+        slopes=_slopes(clean),
+        lenders=tuple(sorted({row.arm for row in clean if row.lent} - {trial.arm for trial in trials})),
         steps=sum(row.check == "continuity" for row in clean),
         fault=first_fault(rows),
         unjudged=unjudged,
@@ -140,6 +143,14 @@ def _why_not(label: str, ended: int, complete: int, distances: Sequence[AuditRow
         return f"the audit of {label} could not judge {_counted(vague)} at batch {START}"
     lacking = f"{ended - complete} of {plural(ended, 'trial')} of {label}"
     return f"{lacking} {'was' if ended - complete == 1 else 'were'} not held against float64 at batch {START}"
+
+
+def _slopes(clean: Iterable[AuditRow]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for row in clean:
+        if row.check == "slope":  # one for each player
+            counts[row.lent or row.trial_id] += row.count
+    return dict(counts)
 
 
 def _unjudged(rows: Iterable[AuditRow]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
 from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
+from analysis.lent_slopes import with_lent_slopes
 from analysis.lost_batches import lost_batches
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
 from analysis.pairing import Sides, pair
@@ -56,7 +57,8 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         sides = Sides.of(contrast, grid)
         control = contrast_control(contrast, grid)
         paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
-    contrasts, present = _contrasts(run, paired, margin or grid.margin, seed)
+    audits = with_lent_slopes(read_audits(run), trials, grid)
+    contrasts, present = _contrasts(run, paired, audits, margin or grid.margin, seed)
     first = worst(contrasts)
     response = dose_response(grid, trials, outcomes, seed)
     return GapReport(
@@ -81,10 +83,13 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
 
 
 def _contrasts(
-    run: Run, paired: Sequence[PairedContrast], margin: Margin | None, seed: int
+    run: Run,
+    paired: Sequence[PairedContrast],
+    audits: Mapping[str, Sequence[AuditRow]],
+    margin: Margin | None,
+    seed: int,
 ) -> tuple[tuple[ContrastReport, ...], dict[str, int]]:
     """Report on every contrast; return with it how many batches each trial has."""
-    audits = read_audits(run)
     divergences, streams, present = _compare_batches(run, paired, audits)
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]

@@ -91,7 +91,7 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
     def _note(self, t: Tensor, height: int) -> None:
         key = _storage(t)
         if key and key not in self._heights:
-            self._held.append(StorageWeakRef(t.untyped_storage()))
+            self._held.append(StorageWeakRef(t.untyped_storage()))  # type: ignore[no-untyped-call]
         self._heights[key] = height
 
     def _learn(self, func: Any) -> _Kind:
@@ -110,6 +110,7 @@ def _none_larger(args: tuple[Any, ...], size: int) -> bool:
 
 def _storage(t: Tensor) -> int:
     try:
-        return t.untyped_storage()._cdata
+        identity: int = t.untyped_storage()._cdata
+        return identity
     except (RuntimeError, NotImplementedError):  # sparse and other layouts have no storage
         return 0

@@ -44,6 +44,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
     with Store.open(root, study.grid, grid.read_bytes()) as store:
         prepared = Preparation([spec], store.paths.initial, study.search).wait(lambda n, of: None)
         task = make_task(study, store, spec, prepared).model_copy(update={"gpus": gpus})
+        task = task.model_copy(update={"audit_slope": task.audit_whole})  # no other arm is there to make it
         from ablate.trial.runner import run_trial
 
         end = run_trial(task)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ablate.design.grid import GridSpec
 from ablate.design.reference_arm import reference_arm
+from ablate.design.slope_checker import slope_checker
 from ablate.design.trial_spec import TrialSpec
 from ablate.launch.code_state import CodeState, code_state
 from ablate.launch.inputs import trial_key
@@ -22,6 +23,7 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
     code = _code(study.path.resolve().parent, store.paths.root)
     weights = prepared.weights[model_key(spec)]
     batches = study.inputs.batches.get(trial_key(spec)) if study.inputs else None
+    first = spec.block == min(study.grid.arms[spec.arm].blocks)
     return TrialTask(
         spec=spec,
         root=str(store.paths.root.resolve()),
@@ -37,7 +39,8 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
         reference=_reference(study.grid, spec),
         inputs=str(batches.resolve()) if batches else None,
         kept=str(study.keep.resolve() / f"{spec.trial_id}.safetensors") if study.keep else None,
-        audit_whole=spec.block == min(study.grid.arms[spec.arm].blocks),
+        audit_whole=first,
+        audit_slope=first and slope_checker(spec.arm, spec.factors, study.grid) == spec.arm,
     )
 
 

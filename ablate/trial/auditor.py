@@ -175,7 +175,7 @@ class Auditor:
 
     def _slope(self, own: Rerun, at: Snapshot) -> SlopeAudit | None:
         """Return the slope check of the batch that is about to be stepped, where there is one."""
-        if not self._session.task.audit_whole or at.batch_index != 0:
+        if not self._session.task.audit_slope or at.batch_index != 0:
             return None
         named = self._session.overwritten(at.batch_index)
         return SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device), search=not named)

@@ -49,7 +49,8 @@ class TrialTask(Frozen):
         git_dirty: whether that folder had uncommitted changes; None outside a repository.
         git_diff: name of the stored diff of those changes; None without any.
         reference: the arm that the audit holds this one against; None for its own.
-        audit_whole: whether this trial's audit makes the slope check and keeps a row for every value; one block's does.
+        audit_whole: whether this trial's audit keeps a row for every value and makes the free run; one block's does.
+        audit_slope: whether it makes the slope check; one arm's does, of those that run the same code.
         inputs: file whose batches are trained on in place of the trainable's own; None for its own.
         kept: file that the audit's inputs and values are written to; None for none.
         remote: URI of the store, if it is at one; each node then has a root of its own.
@@ -69,6 +70,7 @@ class TrialTask(Frozen):
     git_diff: str | None = None
     reference: ReferenceArm | None = None
     audit_whole: bool = True
+    audit_slope: bool = True
     inputs: str | None = None
     kept: str | None = None
     remote: str | None = None

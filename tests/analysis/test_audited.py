@@ -42,7 +42,7 @@ def test_a_clean_audit_is_counted():
     found = side(audit())
     assert found.passed
     assert (found.trials, found.audited, found.batches) == (1, 1, (0, 1, 2))
-    assert (found.losses, found.gradients, found.updates, found.slopes, found.steps) == (1, 3, 3, 3, 1)
+    assert (found.losses, found.gradients, found.updates, found.slopes, found.steps) == (1, 3, 3, {"t1": 3}, 1)
     assert found.precision == Precision(FLOAT32, "float32")
     assert covered(found) == "the loss, 3 gradients and 3 updates in 3 batches of 1 trial"
     assert nearest_words(found) == "at most 1% of what rounding explains (loss: 5e-08 of its norm)"

@@ -8,6 +8,8 @@ import re
 import pytest
 import torch
 
+from ablate.record.reader import Run
+
 TRAINABLE = """
 import numpy as np
 import torch
@@ -79,6 +81,9 @@ def test_a_fault_in_one_arm_is_named_and_exits_5(place, audit):
     assert "again against plain: BITWISE EQUAL: every loss is equal, bit for bit (3 batches)" in done.words
     assert "No audit sees a fault that is in the loss's definition and in every arm" in done.words
     assert place.left_running() == {}
+    rows = Run(place.root("mine.audit")).audits().to_pylist()
+    assert {row["arm"] for row in rows if row["check"] == "slope"} == {"plain", "wrong"}  # again runs plain's code
+    assert re.search(r"again +\S+ +\S+ +\S+ +\S+ +right", done.out)
 
     change(place, "  wrong: {settings: {scaled: 1.01}}\n", "", "grid.yaml")
     same = audit("--against", "here.audit", "--json")
