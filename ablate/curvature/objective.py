@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablate.errors import AblateError, Problem
+from ablate.errors import AblateError, Problem, nearest
 
 Loss = Callable[[nn.Module, Any], Tensor]
 """The mean loss over a batch's samples, from the model and the batch."""
@@ -68,6 +68,7 @@ def objective(
     device: torch.device | str | None = None,
     seed: int = 0,
     sizes: Sequence[int] | None = None,
+    only: Collection[str] | None = None,
 ) -> Objective:
     """Return the mean loss over all samples of ``batches`` as a function of a copy of the model's parameters.
 
@@ -82,9 +83,11 @@ def objective(
         device: where to compute; None for where the model is.
         seed: of what the loss draws.
         sizes: samples in each batch; None for the first dimension of its first tensor.
+        only: names of the parameters to vary, one player's for instance; None for all. The others are held.
 
     Raises:
-        CurvatureError: no batch, no parameter that requires a gradient, or a model that cannot be copied.
+        CurvatureError: no batch, no parameter that requires a gradient, or none of a name in ``only``, or a model that
+            cannot be copied.
     """
     if not batches:
         raise CurvatureError(Problem("probe", "no batch to compute the loss on", "at least one batch"))
@@ -95,6 +98,12 @@ def objective(
         advice = "A tensor that was computed and kept on a module cannot be copied: store it detached."
         raise CurvatureError(Problem("probe: copying the model", str(error), "", "", advice)) from None
     parameters = {name: p for name, p in twin.named_parameters() if p.requires_grad}
+    if only is not None:
+        for name in only:
+            if name not in parameters:
+                found, allowed = f"no parameter {name!r} that requires a gradient", ", ".join(parameters)
+                raise CurvatureError(Problem("probe", found, allowed, nearest(name, parameters)))
+        parameters = {name: p for name, p in parameters.items() if name in only}
     if not parameters:
         raise CurvatureError(Problem("probe", "no parameter of the model requires a gradient"))
     moved = [cast(batch, dtype, place) for batch in batches]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,8 +34,9 @@ def probe(
     device: torch.device | str | None = None,
     sizes: Sequence[int] | None = None,
     update: Tensor | None = None,
-    warm: Curvature | None = None,
+    warm: Curvature | Sequence[Tensor] | None = None,
     tick: Callable[[int], None] | None = None,
+    only: Collection[str] | None = None,
     **plan: Any,
 ) -> Curvature:
     """Look at the curvature of the mean loss over ``batches`` at the model's parameters; the model is not touched.
@@ -48,16 +49,18 @@ def probe(
         device: where to compute; None for where the model is.
         sizes: samples in each batch; None for the first dimension of its first tensor.
         update: (n,) the last update of the parameters, to have the curvature along it.
-        warm: what was found a little earlier in training: its vectors start the space, which then converges sooner.
+        warm: what was found a little earlier in training, or its extreme vectors (n,): they start the space, which then
+            converges sooner.
             Such a start is not random, so it needs ``probes=0``.
         tick: told the number of products so far.
+        only: names of the parameters to vary, one player's for instance; None for all.
         plan: fields of ``Plan``.
 
     Raises:
         CurvatureError: a loss or product that is not finite, an operation without a second derivative, no parameter.
     """
     asked = replace(Plan(), **plan)
-    target = objective(model, loss, batches, dtype, device, asked.seed, sizes)
+    target = objective(model, loss, batches, dtype, device, asked.seed, sizes, only)
     return look(Hessian(target), asked, update, warm, tick)
 
 
@@ -65,7 +68,7 @@ def look(
     hessian: Hessian,
     plan: Plan,
     update: Tensor | None = None,
-    warm: Curvature | None = None,
+    warm: Curvature | Sequence[Tensor] | None = None,
     tick: Callable[[int], None] | None = None,
 ) -> Curvature:
     """Probe a Hessian that is there already; see ``probe``.
@@ -105,13 +108,12 @@ def look(
     )
 
 
-def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | None) -> Tensor:
+def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | Sequence[Tensor] | None) -> Tensor:
     random = _random(n, draws)
     if warm is None:
         return random
-    known: Tensor = (
-        torch.stack([edge.vector for edge in (*warm.edges.top, *warm.edges.bottom)]).sum(dim=0).to(target.device)
-    )
+    found = [edge.vector for edge in warm.edges.top + warm.edges.bottom] if isinstance(warm, Curvature) else list(warm)
+    known: Tensor = torch.stack(found).sum(dim=0).to(target.device)
     known += WARM_RANDOM * random / random.norm()
     return known
 

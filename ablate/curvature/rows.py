@@ -12,6 +12,7 @@ from typing import Any
 from ablate.curvature.density import Density
 from ablate.curvature.edges import Edge
 from ablate.curvature.found import Curvature
+from ablate.curvature.game import Game
 from ablate.curvature.step import Step, escape
 
 CURVATURE = "loss / parameter^2"
@@ -29,6 +30,20 @@ def rows(found: Curvature, *, player: str = "", optimiser: Step | None = None) -
     always = {"dtype": found.dtype, "seed": found.seed, "products": found.products}
     parts = (_point(found), _edges(found), _index(found), _density(found), _gradient(found), _escape(found, optimiser))
     return [{"player": player, **row, **always} for part in parts for row in part]
+
+
+def game_rows(found: Game, *, player: str = "game") -> list[dict[str, Any]]:
+    """Return the rows of a game: the roots' parts, position the rank by real part, ``text`` where each is outermost.
+
+    ``bound`` is a residual, a backward error: of a matrix that far away the root is an eigenvalue.
+    """
+    always = {"dtype": found.dtype, "seed": found.seed, "products": found.products}
+    made = []
+    for i, root in enumerate(found.roots):
+        more = {"position": i, "bound": root.residual, "converged": root.converged, "text": ", ".join(root.ends)}
+        for name, value in (("game_real", root.real), ("game_imag", root.imaginary)):
+            made.append({"player": player, **_row(name, value, CURVATURE, found.method, **more), **always})
+    return made
 
 
 def _row(name: str, value: float | None, unit: str, method: str, **more: Any) -> dict[str, Any]:

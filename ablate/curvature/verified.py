@@ -18,6 +18,9 @@ STEPS = (1e-5, 1e-7)
 AGREES = 1e-3
 """Largest difference, relative to the product."""
 
+SIGMAS = 4.0
+"""A standard normal number is larger once in 16,000 times."""
+
 
 def verify(hessian: Hessian, draws: torch.Generator) -> None:
     """Compare one product along a random direction with (g(x + h v) - g(x - h v)) / 2h; costs four gradients at most.
@@ -52,3 +55,35 @@ def verify(hessian: Hessian, draws: torch.Generator) -> None:
         "working on .data or detached tensors) is the usual cause: write its backward in differentiable operations."
     )
     raise CurvatureError(Problem("probe: second derivative", found, "", "", advice))
+
+
+def verify_game(jacobian: Hessian, draws: torch.Generator) -> None:
+    """Compare u' J w, by J' u and by a difference of the players' field along w; u and w are random.
+
+    A difference e of the two fields is seen as u . e, a normal number of standard deviation |e|.
+
+    Raises:
+        CurvatureError: they disagree at both step sizes.
+    """
+    if jacobian.objective.dtype is not torch.float64:
+        return
+    n, device = jacobian.dimension, draws.device
+    u, w = torch.randn(2, n, dtype=torch.float64, device=device, generator=draws)
+    w /= w.norm()
+    by_product = float(w @ (jacobian @ u))
+    norm = sum(float(p.detach().square().sum()) for p in jacobian.objective.parameters.values()) ** 0.5
+    apart = []
+    for step in STEPS:
+        h = step * max(norm, 1.0)
+        slope = (jacobian.gradient_at(h * w) - jacobian.gradient_at(-h * w)) / (2 * h)
+        rounding = 100 * torch.finfo(torch.float64).eps * float(jacobian.gradient.norm()) / h
+        error, scale = abs(float(u @ slope) - by_product), max(float(slope.norm()), abs(by_product))
+        if error <= SIGMAS * (AGREES * scale + rounding):
+            return
+        apart.append(error / scale)
+    found = f"how the players' gradients change along a random direction is {min(apart):.1%} off what autograd gives"
+    advice = (
+        "A loss that detaches another player's output, as a discriminator's on fake.detach(), hides how that player "
+        "moves it: write the loss without detach, each optimiser steps its own parameters anyway."
+    )
+    raise CurvatureError(Problem("probe: game", found, "", "", advice))
