@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from ablate.design.trial_spec import CurvaturePlan, Frozen, Numerics, TrialSpec
 
@@ -101,4 +103,4 @@ class TrialEnd(Frozen):
     status: Literal["done", "diverged", "failed"]
     kind: FailureKind | None = None
     error: str = ""
-    missing: tuple[int, ...] = ()
+    missing: Annotated[tuple[int, ...], Field(strict=False)] = ()  # a list, as it comes over the connection
