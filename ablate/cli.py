@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate import cli_audit, cli_exchange, cli_guard, cli_state
+from ablate import cli_audit, cli_exchange, cli_guard, cli_probe, cli_state
 from ablate.cli_arguments import Cluster, Grid, Json, Run, Runs, RunsOrUri
 from ablate.exit_codes import exit_code
 from ablate.terminal import emit, make_console, say
@@ -122,7 +122,7 @@ def launch(
 ) -> None:
     """Run a study, or what is left of it, then print the gap table. Run it again to resume."""
     from ablate.errors import TrialsFailed
-    from ablate.launch.failures import alone, problems
+    from ablate.launch.failures import alone, probe_problems, problems
     from ablate.launch.launchers import new_launcher
     from ablate.launch.launching import launch as run_study
     from ablate.launch.node_types import check_cap, most_cores, node_types
@@ -148,9 +148,13 @@ def launch(
     typer.echo(
         f"stored in {root}; to print this again: ablate gap {name}; with all evidence: ablate verdict {name}", err=True
     )
+    probed = launched.probed
+    found = probe_problems(probed.failed, probed.trials, str(root)) if probed.failed else []
     if launched.failed:
         here = folder.parent if folder else Path("runs")  # a trial alone is run on this machine
-        raise TrialsFailed(*problems(launched.failed, launched.ran, str(root), alone(grid, here), launched.not_run))
+        found += problems(launched.failed, launched.ran, str(root), alone(grid, here), launched.not_run)
+    if found:
+        raise TrialsFailed(*found)
 
 
 @app.command()
@@ -173,6 +177,7 @@ def trial(
 
 
 app.command()(cli_audit.audit)
+app.command()(cli_probe.probe)
 
 
 @app.command()

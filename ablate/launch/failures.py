@@ -46,6 +46,27 @@ def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str, not_ru
     return [*listed, Problem(root, found, advice=advice)]
 
 
+def probe_problems(failed: Sequence[TrialEnd], trials: int, root: str) -> list[Problem]:
+    """Describe the failed probes of a launch.
+
+    Args:
+        failed: how their tasks ended.
+        trials: how many trials had weights to look at.
+        root: the store.
+    """
+    alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
+    for end in failed:
+        alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
+    listed = []
+    for ends in list(alike.values())[:SHOWN]:
+        more = f"\n    the same in {len(ends) - 1} more" if len(ends) > 1 else ""
+        listed.append(Problem(f"{ends[0].kind} failure of a probe", ends[0].error + more))
+    rest = f", in {len(alike)} ways" if len(alike) > SHOWN else ""
+    found = f"the probes of {len(failed)} of {trials} trials failed{rest}; the trials are unharmed"
+    again = shlex.join(["ablate", "probe", root])
+    return [*listed, Problem(root, found, advice=f"Look again at what is left: {again}")]
+
+
 def _problem(ends: Sequence[TrialEnd], alone: str) -> Problem:
     first = ends[0]
     found = first.error

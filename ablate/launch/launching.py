@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,7 @@ from ablate.launch.ended import Ended
 from ablate.launch.interruption import sigterm_raises
 from ablate.launch.launchers import Launcher
 from ablate.launch.preparation import Preparation
+from ablate.launch.probing import Probed, check_placement, left_to_probe, never_kept, probe
 from ablate.launch.progress import Display
 from ablate.launch.study import Study
 from ablate.launch.tasks import make_task
@@ -27,13 +28,17 @@ from ablate.trial.task import TrialEnd
 
 @dataclass(frozen=True)
 class Launched:
-    """How a launch ended: the store, this launch's attempts that failed, and trials given up after all failed alike."""
+    """How a launch ended: the store, this launch's attempts that failed, and trials given up after all failed alike.
+
+    ``probed`` says how the probes ended of the weights that trials kept.
+    """
 
     root: Path
     failed: tuple[TrialEnd, ...]
     ran: int
     kept: int
     not_run: int = 0
+    probed: Probed = field(default_factory=Probed)
 
 
 def launch(
@@ -69,7 +74,9 @@ def launch(
             done = store.done()
             pending = [spec for spec in study.specs if spec.trial_id not in done]
             if not pending:
-                return Launched(here, (), 0, len(done))
+                return Launched(
+                    here, (), 0, len(done), probed=_probe(study, store, launcher, display, allow_mixed_code)
+                )
             display.stage(f"checking data, making initial weights for {len(pending)} trials, starting the launcher")
             preparation = Preparation(pending, store.paths.initial, study.search)
             try:
@@ -92,7 +99,9 @@ def launch(
             if ended.given_up:
                 launcher.close()
                 ended.interrupt()
-            return Launched(here, tuple(ended.failed), len(tasks) - ended.given_up, len(done), ended.given_up)
+                return Launched(here, tuple(ended.failed), len(tasks) - ended.given_up, len(done), ended.given_up)
+            probed = _probe(study, store, launcher, display, allow_mixed_code)
+            return Launched(here, tuple(ended.failed), len(tasks), len(done), probed=probed)
     finally:
         display.close()
         launcher.close()
@@ -104,6 +113,19 @@ def _check_placement(study: Study, launcher: Launcher, node_types: Sequence[Node
     if placement.unmet(requests, nodes):
         known = node_types or launcher.node_types()
         placement.check(requests, nodes, study.where, known, "" if known else launcher.if_unmet)
+    if study.grid.probes.curvature:
+        check_placement(study, study.grid.probes.curvature, launcher)
+
+
+def _probe(study: Study, store: Store, launcher: Launcher, display: Display, allow_mixed_code: bool) -> Probed:
+    """Look at the weights that finished trials kept, of this launch and of earlier ones."""
+    plan = study.grid.probes.curvature
+    if plan is None:
+        return Probed()
+    if said := never_kept(store, study.specs, plan):
+        display.note(said)
+    left = left_to_probe(store, study.specs, plan.at)
+    return probe(study, store, launcher, display, plan, left, allow_mixed_code) if left else Probed()
 
 
 def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None:

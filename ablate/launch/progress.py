@@ -17,7 +17,10 @@ LINE_EVERY_S = 5.0
 
 @dataclass(frozen=True)
 class State:
-    """Where a launch stands; batches counts acknowledged rows of trials done and running."""
+    """Where a launch stands; batches counts acknowledged rows of trials done and running.
+
+    ``of`` says what is counted in trials, ``steps`` what batches are: probes count snapshots.
+    """
 
     done: int
     failed: int
@@ -25,11 +28,13 @@ class State:
     trials: int
     batches: int
     batches_in_all: int
+    of: str = "trials done"
+    steps: str = "batches"
 
 
 def describe(state: State, left_s: float | None) -> str:
     """Return one line for people."""
-    parts = [f"{state.done} of {state.trials} trials done", f"{state.running} running"]
+    parts = [f"{state.done} of {state.trials} {state.of}", f"{state.running} running"]
     if state.failed:
         parts.append(f"{state.failed} failed")
     parts.append("time left not known yet" if left_s is None else time_left(left_s))
@@ -52,6 +57,7 @@ class Display:
         self._task = self._live.add_task("starting", total=None)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._state: Callable[[], State] | None = None
         self._printed = -LINE_EVERY_S
         if console.is_terminal:
             self._live.start()
@@ -69,9 +75,11 @@ class Display:
         self._console.print(words, markup=False, highlight=False, soft_wrap=True)
 
     def follow(self, state: Callable[[], State]) -> None:
-        """Show ``state()`` from now on."""
-        self._thread = threading.Thread(target=self._watch, args=(state,), daemon=True)
-        self._thread.start()
+        """Show ``state()`` from now on, in place of what was shown before."""
+        self._state = state
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """Stop showing."""
@@ -81,12 +89,15 @@ class Display:
         if self._console.is_terminal:  # on anything else it would print an empty line
             self._live.stop()
 
-    def _watch(self, state: Callable[[], State]) -> None:
-        began: tuple[float, int] | None = None
+    def _watch(self) -> None:
+        began: tuple[float, int] = (0.0, 0)
+        followed: Callable[[], State] | None = None
         while not self._ended.wait(0.5):
+            state = self._state
+            assert state is not None, "the thread starts with something to follow"
             now, current = time.monotonic(), state()
-            if began is None:
-                began = (now, current.batches)
+            if state is not followed:
+                followed, began = state, (now, current.batches)
             gained = current.batches - began[1]
             left = (now - began[0]) / gained * (current.batches_in_all - current.batches) if gained else None
             words = describe(current, left)
@@ -97,4 +108,4 @@ class Display:
             elif now - self._printed >= LINE_EVERY_S:
                 self._printed = now
                 share = 100 * current.batches / max(1, current.batches_in_all)
-                self._console.print(f"{share:3.0f} % of batches, {words}")
+                self._console.print(f"{share:3.0f} % of {current.steps}, {words}")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from ablate.design.spec import GridSpec
 from ablate.design.trial_spec import TrialSpec
@@ -120,6 +120,14 @@ class Store:
         there = self._probes.take(SnapshotKey(trial_id, batches), self._table.rows)
         self._flush_if_due()
         return there
+
+    def row(self, trial_id: str) -> Mapping[str, Any]:
+        """Return a trial's row of the table of trials.
+
+        Raises:
+            KeyError: it has none.
+        """
+        return self._table.rows[trial_id]
 
     def seen(self, column: str) -> set[str]:
         """Return the values that a text column of ``trials`` has over the finished trials."""
