@@ -81,7 +81,7 @@ class Isolation:
             ServerFailed: if no server can be had.
         """
         kills = oom_kills()
-        connection = self.connect(task.spec.numerics)
+        connection = self.connect(task.numerics)
         if started:
             started(connection)
         end: TrialEnd | None = None
@@ -96,7 +96,8 @@ class Isolation:
                     code = message.get("exit", code)
                     refused = message.get("refused", refused)
         except TimeoutError:  # closing the connection made the server kill the trial
-            words = f"no batch for {task.spec.stall_minutes:g} minutes (stall_minutes), so it was ended as hung"
+            what = "product with the Hessian" if task.probe else "batch"
+            words = f"no {what} for {task.spec.stall_minutes:g} minutes (stall_minutes), so it was ended as hung"
             return _failed(task, "infrastructure", words)
         except OSError as error:
             refused = str(error)
@@ -174,14 +175,15 @@ def _messages(connection: socket.socket, task: TrialTask) -> Iterator[dict[str, 
     Raises:
         TimeoutError: no batch was recorded, and nothing written, for the trial's ``stall_minutes``.
     """
-    rows = StorePaths(Path(task.root)).rows(task.spec.trial_id, task.attempt)
+    paths, trial_id = StorePaths(Path(task.root)), task.spec.trial_id
+    growing = paths.probe_log(trial_id) if task.probe else paths.rows(trial_id, task.attempt)
     alive, seen, buffer = time.monotonic(), None, b""
     connection.settimeout(LOOK_S)
     while True:
         try:
             data = connection.recv(65536)
         except TimeoutError:
-            now = _look(rows)
+            now = _look(growing)
             if now != seen:  # a file's time is told by its server's clock, so only that it changed counts
                 alive, seen = time.monotonic(), now
             if time.monotonic() - alive > 60 * task.spec.stall_minutes:
@@ -193,10 +195,10 @@ def _messages(connection: socket.socket, task: TrialTask) -> Iterator[dict[str, 
         yield from map(json.loads, lines)
 
 
-def _look(rows: Path) -> tuple[int, int] | None:
-    """Return what changes when a row is written: the file's time and size; None before it is there."""
+def _look(growing: Path) -> tuple[int, int] | None:
+    """Return what changes when a row, or a line of a probe's log, is written: time and size; None without a file."""
     try:
-        found = rows.stat()
+        found = growing.stat()
     except FileNotFoundError:
         return None
     return found.st_mtime_ns, found.st_size
@@ -239,5 +241,6 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
 
 def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
     spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block})"
+    where = f"probe of {where}" if task.probe else f"{where}, attempt {task.attempt}"
     return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")

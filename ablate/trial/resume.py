@@ -26,6 +26,7 @@ class Resume:
         machine: the one it runs on, in words.
 
     Attributes:
+        code: hash of the trainable's source.
         batches: how many batches were taken over from an earlier attempt; 0 if none.
         moved_from: which other machines computed those, in words; None if none did.
     """
@@ -34,6 +35,7 @@ class Resume:
         self._session = session
         self._paths = StorePaths(Path(session.task.root))
         self._path = self._paths.checkpoint(session.spec.trial_id)
+        self.code = code
         self._code = f"{code} torch {torch.__version__}"
         self._found = checkpoint.load(self._path, self._code)
         self._saved_batches = self.batches = self._found.batches if self._found else 0

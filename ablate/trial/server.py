@@ -78,16 +78,24 @@ def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     from ablate.trial.task import TrialTask
 
     task = TrialTask.model_validate_json(json.dumps(request["task"]))
-    log = StorePaths(Path(task.root)).log(task.spec.trial_id, task.attempt)
+    paths, trial_id = StorePaths(Path(task.root)), task.spec.trial_id
+    log = paths.probe_log(trial_id) if task.probe else paths.log(trial_id, task.attempt)
     log.parent.mkdir(parents=True, exist_ok=True)
     os.chdir(task.cwd)
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    end = run_trial(task)
+    if task.probe:
+        from ablate.trial.probe_run import run_probe  # scipy, which no trial needs
+
+        end = run_probe(task)
+    else:
+        end = run_trial(task)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(ValueError, OSError):  # the trainable has closed it
             stream.flush()
+    if task.probe and end.status == "done":
+        log.unlink(missing_ok=True)  # no attempt's, so nothing else would
     connection.sendall(json.dumps({"end": end.model_dump()}).encode() + b"\n")
     return 0
 

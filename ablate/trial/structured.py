@@ -15,6 +15,7 @@ from ablate.trial.compiled import maybe_compiled
 from ablate.trial.contract import TrainableError, checked_batches, checked_model, numbers
 from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import noise
+from ablate.trial.kept_weights import Keeper
 from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
@@ -45,6 +46,7 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         next(batches)
     if stored := resume.restore():
         stepper.restore(stored)
+    keeper = Keeper(session, stepper, resume.code, resume.batches)
     while session.batch_index < session.spec.batches:
         with session.drawing("batches()"):
             batch = next(batches, None)
@@ -57,6 +59,7 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
                 )
             )
         placed = session.receive(batch)
+        keeper.before()
         observers = [taken := _Recorded(session, gallery), *auditor.before(placed)]
         with session.watched(), session.drawing("the step"):
             stepper.step(placed, *observers)
@@ -64,6 +67,7 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
         gallery.finish(look)
         auditor.after()
+        keeper.after()
         resume.offer(stepper.collect)
     if not hasattr(trainable, "evaluate"):
         return {}
