@@ -10,8 +10,8 @@ launch.
   in no other column. Everything else is: also what is done at the first audited batch alone.
 - block: the audit of one trial of an arm whose settings are the reference arm's, so that they differ in how they
   compute; "settings" is that of an arm with other settings, whose own code runs in float64 beside the reference arm's.
-- first: the audit of an arm's first block, which also makes the slope check and the run of float64 from batch 0, and
-  keeps every value; "slope" is what the slope check takes of it.
+- first: the audit of an arm's first block, which also makes the run of float64 from batch 0 and keeps every value.
+- slope: what the slope check adds to that in one arm, the first of those that run the same code.
 - an arm with so many blocks: (first + the others) / blocks. The audit is made in every block.
 
 Comparison: arms of the test suite's small trainables, clean ones in other arithmetic and faulty ones. Each way is given
@@ -79,7 +79,15 @@ FAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def run(trainable: str, root: Path, first: int, whole: bool = True, kept: Path | None = None, **changes: Any) -> float:
+def run(
+    trainable: str,
+    root: Path,
+    first: int,
+    whole: bool = True,
+    slope: bool = True,
+    kept: Path | None = None,
+    **changes: Any,
+) -> float:
     """Run a trial; return its processor time in seconds."""
     fields: dict[str, Any] = {"settings": {}, "numerics": Numerics(), "batches": BATCHES, **changes}
     all_arms = fields.pop("all", False)
@@ -106,6 +114,7 @@ def run(trainable: str, root: Path, first: int, whole: bool = True, kept: Path |
         search=(str(TESTS),),
         reference=ReferenceArm(arm="plain", settings=reference, env={}),
         audit_whole=whole,
+        audit_slope=slope,
         kept=str(kept) if kept else None,
     )
     began = time.process_time()
@@ -148,13 +157,14 @@ def counted(owner: type, method: str, spent: list[float]) -> Iterator[None]:
 
 def cost(trainable: str, settings: dict[str, Any], repeats: int) -> Cost:
     """Measure it; every figure is a median."""
-    plain = {"reference": settings, "batches": AUDITED, "first": AUDITED}
+    plain = {"reference": settings, "batches": AUDITED, "first": AUDITED, "slope": False}
     plans: dict[str, dict[str, Any]] = {
         "short": {**plain, "first": 0},
         "long": {**plain, "first": 0, "batches": BATCHES},
         "block": {**plain, "whole": False},
         "settings": {**plain, "whole": False, "reference": {**settings, **NAMED}},
         "first": plain,
+        "checks": {**plain, "slope": True},
     }
     times: dict[str, list[float]] = {name: [] for name in plans}
     start: dict[str, list[float]] = {name: [] for name in plans}
@@ -179,7 +189,7 @@ def cost(trainable: str, settings: dict[str, Any], repeats: int) -> Cost:
         block=found["block"] - found["short"],
         settings=found["settings"] - found["short"],
         first=found["first"] - found["short"],
-        slope=median(slope["first"]),
+        slope=median(slope["checks"]),
     )
 
 

@@ -18,6 +18,9 @@ from ablate.audit.plain_attention import PlainAttention
 
 _KEPT = frozenset(("clone", "detach", "alias", "_to_copy", "copy", "contiguous", "_unsafe_view"))
 
+NOWHERE = 0
+"""What tensors without a storage share in its place."""
+
 
 class _Kind(NamedTuple):
     """What an operation does to heights, read off its name and schema once.
@@ -83,16 +86,20 @@ class ReductionLength(PlainAttention):  # type: ignore[no-untyped-call]
                 height = 1
             else:
                 height = terms(func, args, kwargs, made)
-            for t in made:
+            for t in made if height > 1 or not kind.single else ():  # a new one's is 1
                 self._note(t, height)
             self.longest = max(self.longest, height)
         return result
 
     def _note(self, t: Tensor, height: int) -> None:
-        key = _storage(t)
-        if key and key not in self._heights:
-            self._held.append(StorageWeakRef(t.untyped_storage()))  # type: ignore[no-untyped-call]
-        self._heights[key] = height
+        try:
+            storage = t.untyped_storage()
+        except (RuntimeError, NotImplementedError):  # sparse and other layouts have none
+            self._heights[NOWHERE] = height
+            return
+        if storage._cdata not in self._heights:
+            self._held.append(StorageWeakRef(storage))  # type: ignore[no-untyped-call]
+        self._heights[storage._cdata] = height
 
     def _learn(self, func: Any) -> _Kind:
         kind = name(func)
@@ -112,5 +119,5 @@ def _storage(t: Tensor) -> int:
     try:
         identity: int = t.untyped_storage()._cdata
         return identity
-    except (RuntimeError, NotImplementedError):  # sparse and other layouts have no storage
-        return 0
+    except (RuntimeError, NotImplementedError):
+        return NOWHERE
