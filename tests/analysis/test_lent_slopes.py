@@ -83,9 +83,7 @@ def test_a_wrong_slope_is_a_bug_in_every_arm_with_that_code_and_named_where_it_w
         "other": ("ROUNDING", ""),
     }
     text = words(run)
-    found = (
-        "two: the gradient is not the slope of the loss, in parameter conv1.bias (found in arm plain, which runs the"
-    )
+    wrong = "two: the gradient is not the slope of the loss, in parameter conv1.bias"
     assert f"{wrong} (found in arm plain, which runs the same code) at batch 0" in text
     assert "plain: the gradient is not the slope of the loss, in parameter conv1.bias at batch 0" in text
     assert text.count("to reproduce: python r/plain.py") == 4  # said of each arm, and in the first line
