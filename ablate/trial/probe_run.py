@@ -113,7 +113,8 @@ class _Probe:
         kept = load_weights(self._paths.snapshot(self._spec.trial_id, batches))
         if kept is None:
             return False
-        _check_code(kept.code, self._code, self._spec.trainable)
+        if self._request.code is not None:  # an attempt that was given up may have kept it, by older code
+            _check_code(kept.code, self._code, self._spec.trainable)
         model = ProbedModel(self._make, self._spec, self._plan, self._data)
         model.go_to(kept)
         earlier = self._earlier(batches)

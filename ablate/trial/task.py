@@ -25,7 +25,8 @@ class ProbeRequest(Frozen):
     Attributes:
         at: numbers of batches after which the weights were kept, ascending: those not looked at yet.
         plan: how.
-        code: hash of the source that the trial ran from, as its row says; another one now is refused. None if unknown.
+        code: hash of the source that the trial ran from, as its row says; another one now is refused. None to
+            look whatever the source is now.
         surface: ids of the block's trials whose weights are projected onto a map of the loss around the last of the
             plan's snapshots of this one; empty for no map.
     """

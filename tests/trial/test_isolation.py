@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -19,12 +20,13 @@ import psutil
 import pytest
 from spec_factory import make_task
 
-from ablate.design.trial_spec import GuardPlan, Numerics
+from ablate.design.trial_spec import CurvaturePlan, GuardPlan, Numerics, ProbePlan
 from ablate.record.journal import read_identity, read_journal, rows_written
 from ablate.record.paths import StorePaths
 from ablate.trial import isolation, server
 from ablate.trial.environment import process_environment
 from ablate.trial.isolation import Isolation, ServerFailed
+from ablate.trial.task import ProbeRequest
 
 
 def wait_until(true: Callable[[], object], seconds: float) -> bool:
@@ -353,3 +355,37 @@ def test_a_forked_trial_has_everything_imported_and_one_thread() -> None:
         [sys.executable, "-c", AFTER_PRELOAD], env=environment, capture_output=True, text=True, check=True
     )
     assert len(done.stdout.split()) <= 1, done.stdout  # torch imports one small module at the first step
+
+
+def test_a_probe_runs_in_the_plain_environment_whatever_the_arms(isolated: Isolation, tmp_path: Path) -> None:
+    """So equal weights of any arm give equal bytes; what it printed goes once it is done."""
+    plan = ProbePlan(curvature=CurvaturePlan(at=(4,)))
+    request = ProbeRequest(at=(4,), plan=plan.curvature)
+    arms = [Numerics(), Numerics(env={"ATEN_CPU_CAPABILITY": "default"}, threads=2, onednn=False)]
+    plain, other = (make_task(tmp_path, "small_trainables:Line", numerics=arm, probes=plan) for arm in arms)
+    assert isolated.run(plain).status == "done"
+    paths = StorePaths(tmp_path)
+    shutil.copy(paths.snapshot(plain.spec.trial_id, 4), paths.snapshot(other.spec.trial_id, 4))
+    for task in (plain, other):
+        end = isolated.run(task.model_copy(update={"attempt": 0, "probe": request}))
+        assert (end.status, end.missing, end.error) == ("done", (), "")
+        assert not paths.probe_log(task.spec.trial_id).exists()
+    lines = [paths.probe_lines(task.spec.trial_id, 4).read_bytes() for task in (plain, other)]
+    assert lines[0] == lines[1]
+
+
+def test_a_probe_that_fails_or_stalls_says_so_and_leaves_its_log(isolated: Isolation, tmp_path: Path) -> None:
+    plan = ProbePlan(curvature=CurvaturePlan(at=(0, 1)))
+    request = ProbeRequest(at=(0, 1), plan=plan.curvature)
+    told = {
+        "raise": "probe of trial {} (arm plain, block 0):\nsnapshot after 0 batches, player line: Traceback",
+        "hang": "probe of trial {} (arm plain, block 0): no product with the Hessian for 0.04 minutes (stall_minutes)",
+    }
+    for how, words in told.items():
+        settings = {"bad_at": 0, "how": how}
+        task = make_task(tmp_path, "small_trainables:Line", settings=settings, probes=plan, stall_minutes=0.04)
+        assert isolated.run(task).status == "failed"  # its first batch does, after it kept the initial weights
+        end = isolated.run(task.model_copy(update={"attempt": 0, "probe": request}))
+        assert end.status == "failed"
+        assert words.format(task.spec.trial_id) in end.error
+        assert "snapshot after 0 batches" in StorePaths(tmp_path).probe_log(task.spec.trial_id).read_text()
