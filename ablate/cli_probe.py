@@ -51,7 +51,7 @@ def probe(
         "before": before,
         "failed": [end.model_dump(mode="json") for end in probed.failed],
     }
-    looked = f"looked at the weights after {probed.snapshots} snapshots of {probed.trials} trials"
+    looked = f"looked at {probed.snapshots} snapshots of {probed.trials} trials"
     words = looked if probed.trials else "nothing to do"
     words += f"; {before} had been looked at before" if before else ""
     emit(content, as_json, lambda console: console.print(f"{words}\nnext: ablate saddle {shlex.quote(str(root))}"))

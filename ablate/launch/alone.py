@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ablate.design.trial_spec import TrialSpec
-from ablate.errors import BadInput, Problem, StoreError, TrialsFailed, nearest
+from ablate.errors import Problem, StoreError, TrialsFailed
 from ablate.launch import placement
+from ablate.launch.named_trial import find_trial
 from ablate.launch.preparation import Preparation
 from ablate.launch.room import gpus_for
-from ablate.launch.study import Study, read_study
+from ablate.launch.study import read_study
 from ablate.launch.tasks import make_task
 from ablate.record.lock import clear_store
 from ablate.record.paths import StorePaths
@@ -30,7 +30,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
         TrialsFailed: the trial failed; its traceback went to standard error.
     """
     study = read_study(grid)
-    spec = _find(study, trial_id)
+    spec = find_trial(study, trial_id)
     needs = {"GPU": spec.resources["GPU"]} if "GPU" in spec.resources else {}
     placement.check({spec.arm: needs}, [placement.this_machine()], study.where)
     gpus = gpus_for(needs)
@@ -55,28 +55,3 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
     if end.status == "failed":
         raise TrialsFailed(Problem(f"{end.kind} failure", end.error))
     return root
-
-
-def _find(study: Study, trial_id: str) -> TrialSpec:
-    """Return the trial of that id, or the one of that ``arm/block`` if there is just one."""
-    by_id = {spec.trial_id: spec for spec in study.specs}
-    named = [spec for spec in study.specs if f"{spec.arm}/{spec.block}" == trial_id]
-    if len(named) == 1:
-        return named[0]
-    if named:
-        several = "; ".join(f"{spec.trial_id} ({_levels(spec)})" for spec in named)
-        raise BadInput(Problem(f"{study.path}: {trial_id}", f"has {len(named)} trials, one for each level", several))
-    if trial_id in by_id:
-        return by_id[trial_id]
-    raise BadInput(
-        Problem(
-            where=f"{study.path}: trial {trial_id!r}",
-            found=f"is none of the grid's {len(by_id)} trials",
-            nearest=nearest(trial_id, by_id),
-            advice=f"Name it as ARM/BLOCK, or list the ids: ablate plan {study.path} --json",
-        )
-    )
-
-
-def _levels(spec: TrialSpec) -> str:
-    return ", ".join(f"{name}={level}" for name, level in spec.factors.items())

@@ -125,7 +125,11 @@ def _probe(study: Study, store: Store, launcher: Launcher, display: Display, all
     if said := never_kept(store, study.specs, plan):
         display.note(said)
     left = left_to_probe(store, study.specs, plan.at)
-    return probe(study, store, launcher, display, plan, left, allow_mixed_code) if left else Probed()
+    if not left:
+        return Probed()
+    probed = probe(study, store, launcher, display, plan, left, allow_mixed_code)
+    display.note(f"looked at the curvature of {probed.snapshots} snapshots of {probed.trials} trials")
+    return probed
 
 
 def _same_code(store: Store, prepared: Prepared, allow_mixed_code: bool) -> None:

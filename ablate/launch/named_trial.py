@@ -14,7 +14,8 @@ def find_trial(study: Study, trial_id: str) -> TrialSpec:
         BadInput: there is none, or several; what is nearest, or the several, are named.
     """
     by_id = {spec.trial_id: spec for spec in study.specs}
-    named = [spec for spec in study.specs if f"{spec.arm}/{spec.block}" == trial_id]
+    names = [f"{spec.arm}/{spec.block}" for spec in study.specs]
+    named = [spec for spec, name in zip(study.specs, names, strict=True) if name == trial_id]
     if len(named) == 1:
         return named[0]
     if named:
@@ -26,7 +27,7 @@ def find_trial(study: Study, trial_id: str) -> TrialSpec:
         Problem(
             where=f"{study.path}: trial {trial_id!r}",
             found=f"is none of the grid's {len(by_id)} trials",
-            nearest=nearest(trial_id, by_id),
+            nearest=nearest(trial_id, [*by_id, *names]),
             advice=f"Name it as ARM/BLOCK, or list the ids: ablate plan {study.path} --json",
         )
     )

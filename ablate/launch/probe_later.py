@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -58,8 +58,10 @@ def study_of(run: Run) -> Study:
     try:
         find_trainable(grid.trainable, search)
     except BadInput as error:
-        advice = "It is imported as the launch did: call this in the folder of the grid file that was launched."
-        raise BadInput(*error.problems, Problem(str(run.paths.spec_json), "names it", advice=advice)) from error
+        advice = "It is imported as at launch: call this in the folder of the grid file that was launched."
+        raise BadInput(
+            *(replace(one, advice=f"{one.advice}\n    {advice}".strip()) for one in error.problems)
+        ) from error
     return Study(run.paths.grid_yaml, grid, trials(grid), tuple(map(str, search)))
 
 
