@@ -93,9 +93,9 @@ def check_size(code: Code) -> None:
     """Check that Ray can carry the folder, before it packs it.
 
     Raises:
-        BadInput: naming what in it is largest.
+        BadInput: naming what in it is largest; or Ray was told a limit that is none.
     """
-    limit = int(os.environ.get(LIMIT_VARIABLE, LIMIT_BYTES))
+    limit = _limit()
     sizes: Counter[str] = Counter()
     count = 0
     for count, path in enumerate(files(code), 1):
@@ -116,6 +116,18 @@ def check_size(code: Code) -> None:
             "Data belong where every node reaches them.",
         )
     )
+
+
+def _limit() -> int:
+    text = os.environ.get(LIMIT_VARIABLE, str(LIMIT_BYTES))
+    try:
+        limit = int(text)
+    except ValueError:
+        limit = 0
+    if limit <= 0:
+        advice = "Unset it, or set it alike here and on every node."
+        raise BadInput(Problem(LIMIT_VARIABLE, f"is {text!r}", "a whole number of bytes above 0", advice=advice))
+    return limit
 
 
 def files(code: Code) -> Iterator[Path]:

@@ -102,6 +102,15 @@ def test_a_folder_too_large_is_refused_with_what_is_largest_in_it(study, monkeyp
     check_size(Code(study))
 
 
+@pytest.mark.parametrize("text", ["512MiB", "", "-1", "1e9"])
+def test_a_limit_that_is_none_is_refused(study, monkeypatch, text):
+    monkeypatch.setenv(ray_code.LIMIT_VARIABLE, text)
+    with pytest.raises(BadInput) as refused:
+        check_size(Code(study))
+    words = " ".join(str(refused.value).split())
+    assert f"RAY_max_grpc_message_size: is {text!r} allowed: a whole number of bytes above 0 Unset it" in words
+
+
 def test_too_many_files_are_refused_without_counting_on(study, monkeypatch):
     monkeypatch.setattr(ray_code, "MOST_FILES", 2)
     with pytest.raises(BadInput, match="more than 2 files would be sent"):
