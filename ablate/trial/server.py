@@ -158,14 +158,17 @@ class Server:
             connection.sendall(json.dumps({"refused": reason}).encode() + b"\n")
             self._drop(connection)
             return
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # a notice waits until both can take it
         pid = os.fork()
         if pid:
             self._connections[connection] = pid
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             return
         code = 1
         try:
             NOTICE.listen()
             signal.set_wakeup_fd(-1)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the launcher, which decides
             os.setsid()  # a group of its own, so that what a trial starts is killed with it
