@@ -23,6 +23,7 @@ import psutil
 
 from ablate.errors import Problem, StoreError
 from ablate.remote.objects import Objects
+from ablate.remote.refusal import Unreachable
 
 NAME = "lease.json"
 BEAT_S = 10.0
@@ -102,10 +103,10 @@ def read_owner(objects: Objects) -> Owner | None:
 
 
 def live_owner(objects: Objects) -> Owner | None:
-    """Return who has the store now; None if it is free. Writes nothing.
+    """Return who has the store now; None if it is free.
 
-    So a lease's age is told by this machine's clock, not the store's: one that is minutes off may be wrong about a
-    launch on another machine.
+    Whoever may only read the store has to tell the lease's age by this machine's clock, not the store's: one that is
+    a minute off may then be wrong about a launch on another machine.
 
     Raises:
         StoreError: if the store refuses.
@@ -114,7 +115,7 @@ def live_owner(objects: Objects) -> Owner | None:
     if owner is None or owner.released or owner.is_dead:
         return None
     written = objects.modified(NAME)
-    return owner if written is not None and time.time() - written < 2 * STALE_S else None
+    return owner if written is not None and _now(objects) - written < STALE_S else None
 
 
 class Lease:
@@ -212,6 +213,15 @@ class Lease:
                 if away:
                     told(f"{self._objects.uri.partition('?')[0]} answers again")
                 away = False
+
+
+def _now(objects: Objects) -> float:
+    try:
+        return objects.now()
+    except Unreachable:
+        raise
+    except StoreError:  # it may not be written
+        return time.time()
 
 
 def _held(uri: str, owner: Owner | None, age_s: float) -> Problem:
