@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from ablate.errors import BadInput, Problem, StoreError
+from ablate.record.disk import store_error
 from ablate.record.lock import StoreLock
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.pull import pull_artifact_files, pull_data, pull_journals, pull_reproductions, rows_uploaded
@@ -229,7 +230,7 @@ class Mirror:
         while not self._stop.wait(LOOK_S):
             try:
                 self._seen = rows_uploaded(self._objects, self.paths, heads)
-            except StoreError:  # away: whoever needs the store tells of it
+            except (StoreError, OSError):  # away, or this machine's disk: whoever needs them tells of it
                 continue
 
     def _keep_up(self) -> None:
@@ -249,6 +250,9 @@ class Mirror:
                     tries += 1
                 except StoreError as error:
                     self._failure = error
+                    return
+                except OSError as error:  # of this machine's disk
+                    self._failure = store_error(error, self.paths.root)
                     return
 
 

@@ -28,7 +28,7 @@ from ablate.remote.growing import Growing, segments
 from ablate.remote.location import working_copy
 from ablate.remote.objects import Objects
 from ablate.remote.patience import backoff, patiently
-from ablate.trial.task import TrialEnd, TrialTask
+from ablate.trial.task import FailureKind, TrialEnd, TrialTask
 
 EVERY_S = 10.0
 """How often rows are uploaded: what a lost node may lose at most."""
@@ -81,10 +81,9 @@ class Uploading:
                 end = self._isolation.run(node.task, started)
             node.finish(end)
         except StoreError as error:
-            spec = task.spec
-            where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
-            words = f"{where}: {error}"
-            return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="store", error=words)
+            return _failed(task, "store", str(error))
+        except OSError as error:  # of this machine's disk: another machine may have a better one
+            return _failed(task, "infrastructure", f"its files could not be uploaded: {error}")
         finally:
             with self._ended:
                 self._running -= 1
@@ -201,7 +200,7 @@ class _Node:
                     self._send_rows()
                     due = time.monotonic() + EVERY_S
                 tries = 0
-            except StoreError:
+            except (StoreError, OSError):  # the latter of this machine's disk
                 over.wait(backoff(tries))
                 tries += 1
 
@@ -245,6 +244,12 @@ class _Node:
 
     def _patiently(self, call: Callable[[], None]) -> None:
         patiently(call, lambda words: print(words, file=sys.stderr, flush=True), stop=self._closed)
+
+
+def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
+    spec = task.spec
+    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
+    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")
 
 
 def _latest(names: Iterable[str]) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import subprocess
 
 import pyarrow.parquet as pq
 import pytest
 
-from ablate.errors import StoreError
+from ablate.errors import Problem, StoreError
 from ablate.record import mirror
 from ablate.record.check import check
 from ablate.record.manifest import read_manifest
@@ -23,6 +24,7 @@ from ablate.remote.growing import Growing, segments
 from ablate.remote.lease import NAME as LEASE
 from ablate.remote.location import reading_copy, working_copy
 from ablate.remote.objects import Objects
+from ablate.remote.refusal import Unreachable
 from tests.conftest import wait_for
 from tests.record.conftest import make_grid, make_spec, run_trial
 
@@ -253,6 +255,54 @@ def test_a_lease_that_is_not_renewed_goes_stale(uri, monkeypatch, tmp_path):
     monkeypatch.setattr(lease, "STALE_S", -1.0)
     with opened(uri, "two"):
         pass
+
+
+@pytest.mark.parametrize("off_s", [3600.0, -3600.0])
+def test_who_writes_a_store_is_told_by_its_clock_and_not_by_the_reader_s(uri, monkeypatch, off_s):
+    true = lease.time.time
+    store = opened(uri)
+    objects = Objects(uri)
+    with monkeypatch.context() as clock:
+        clock.setattr(lease.time, "time", lambda: true() + off_s)
+        assert lease.live_owner(objects).launch == "one"
+        clock.setattr(lease, "STALE_S", -1.0)
+        assert lease.live_owner(objects) is None
+    assert not [name for name in objects.names() if "nonce" in name]
+    store.close()
+    assert lease.live_owner(objects) is None
+
+
+def test_who_may_only_read_tells_a_lease_s_age_by_their_own_clock(uri, monkeypatch):
+    with opened(uri):
+        objects = Objects(uri)
+
+        def denied(name, content):
+            raise StoreError(Problem(uri, "access is refused"))
+
+        def away(name, content):
+            raise Unreachable(Problem(uri, "does not answer"))
+
+        with monkeypatch.context() as rights:
+            rights.setattr(objects, "write", denied)
+            assert lease.live_owner(objects).launch == "one"
+            rights.setattr(objects, "write", away)
+            with pytest.raises(Unreachable):
+                lease.live_owner(objects)
+
+
+def test_a_disk_that_fails_under_the_uploads_ends_the_launch_with_its_words(uri, monkeypatch):
+    def fails(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = opened(uri)
+    with monkeypatch.context() as disk:
+        disk.setattr(store._mirror._publisher, "push", fails)
+        store.absorb(FAST.trial_id, run_trial(store, FAST))
+        store.flush()
+        wait_for(lambda: store._mirror._failure)
+        with pytest.raises(StoreError, match="Input/output error"):
+            store.collect(SLOW.trial_id, 1)
+    store.close()
 
 
 def test_a_launch_that_lost_its_lease_writes_no_more(uri, monkeypatch):
