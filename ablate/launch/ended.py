@@ -13,6 +13,10 @@ from ablate.launch.after import Then, tried_again
 from ablate.launch.hopeless import Hopeless
 from ablate.launch.outcome import check_recorded
 from ablate.launch.progress import Display, State
+from ablate.launch.waiting import Waiting
+from ablate.record.columns import FailureKind
+from ablate.record.intake import StillWritten, cut_off
+from ablate.record.paths import AttemptKey
 from ablate.record.store import Store
 from ablate.trial.task import TrialEnd, TrialTask
 
@@ -24,11 +28,18 @@ class Ended:
     """Takes in each attempt that ended, and knows how far the launch is."""
 
     def __init__(
-        self, store: Store, outcome: Outcome, tasks: Sequence[TrialTask], trials_in_all: int, display: Display
+        self,
+        store: Store,
+        outcome: Outcome,
+        tasks: Sequence[TrialTask],
+        trials_in_all: int,
+        display: Display,
+        waiting: Waiting,
     ) -> None:
         self.failed: list[TrialEnd] = []
         self._further: Counter[str] = Counter()  # attempts beyond this launch's first, by trial
         self._display = display
+        self._waiting = waiting
         self._store = store
         self._outcome: Outcome | None = outcome
         self._open = {task.spec.trial_id: task for task in tasks}
@@ -52,7 +63,7 @@ class Ended:
         reached = self._store.rows_written(spec.trial_id, task.attempt)
         status = self._store.absorb(spec.trial_id, task.attempt)
         if status is None:
-            status = self._store.fail(spec, task.attempt, end.kind or "infrastructure", end.error)
+            status = self._failed(task, end.kind or "infrastructure", end.error)
         if status == "failed" and tried_again(end, self._further[spec.trial_id]):
             return self._again(task, end)
         with self._mutex:
@@ -69,6 +80,16 @@ class Ended:
             return Then.GO_ON
         self.given_up = len(self._open)
         return Then.STOP
+
+    def _failed(self, task: TrialTask, kind: FailureKind, error: str) -> str:
+        spec = task.spec
+        try:
+            return self._store.fail(spec, task.attempt, kind, error)
+        except StillWritten as still:
+            problem = still.problems[0]
+            self._display.note(f"{problem.where}: {problem.found}; what it adds from here on counts for nothing")
+            cut_off(self._store.paths, AttemptKey(spec.trial_id, task.attempt))
+            return self._store.fail(spec, task.attempt, kind, error)
 
     def _reached(self) -> Iterator[int | None]:
         """Yield them one by one: each is a look at a journal, and mostly none is wanted."""
@@ -105,4 +126,5 @@ class Ended:
             trials=self._trials,
             batches=(done + failed) * self._length + sum(count or 0 for count in rows),
             batches_in_all=self._trials * self._length,
+            waiting=self._waiting.words,
         )

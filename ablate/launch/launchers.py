@@ -15,6 +15,7 @@ from ablate.launch.local import LocalLauncher
 from ablate.launch.ray_code import choose
 from ablate.launch.ray_launcher import RayLauncher
 from ablate.launch.study import Study
+from ablate.launch.waiting import Waiting
 from ablate.trial.task import TrialTask
 
 
@@ -38,8 +39,11 @@ class Launcher(Protocol):
         """Be ready to place."""
         ...
 
-    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
-        """Run every task and do what ``after``, told of each end in this thread, says follows."""
+    def run(self, tasks: Sequence[TrialTask], after: After, waiting: Waiting | None = None) -> None:
+        """Run every task and do what ``after``, told of each end in this thread, says follows.
+
+        ``waiting`` is shown the trials that have no place yet, where machines can be lost.
+        """
         ...
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from ablate.launch.probing import Probed, check_placement, left_to_probe, never_
 from ablate.launch.progress import Display
 from ablate.launch.study import Study
 from ablate.launch.tasks import make_task
+from ablate.launch.waiting import Waiting
 from ablate.record.remote_store import open_store
 from ablate.record.store import Store
 from ablate.trial.prepare import Prepared
@@ -87,9 +88,10 @@ def launch(
             _same_code(store, prepared, allow_mixed_code)
             tasks = [make_task(study, store, spec, prepared) for spec in pending]
             store.publish()
-            ended = Ended(store, study.grid.outcome, tasks, len(study.specs), display)
+            waiting = Waiting(display.note, lambda: node_types or launcher.node_types())
+            ended = Ended(store, study.grid.outcome, tasks, len(study.specs), display, waiting)
             try:
-                launcher.run(tasks, ended)
+                launcher.run(tasks, ended, waiting)
             except StoreError:
                 raise  # nothing more can be written; what was acknowledged is safe in the journal
             except BaseException:

@@ -13,6 +13,7 @@ from ablate.cluster.node_types import NodeType
 from ablate.launch.after import After, Then
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
+from ablate.launch.waiting import Waiting
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
@@ -43,8 +44,8 @@ class LocalLauncher:
         """Let go of the fork servers."""
         self._isolation.close()
 
-    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
-        """Run every task, and what ``after`` wants in its place, which comes last.
+    def run(self, tasks: Sequence[TrialTask], after: After, waiting: Waiting | None = None) -> None:
+        """Run every task, and what ``after`` wants in its place, which comes last; what this machine offers stays.
 
         Raises:
             AblateError: if no process for trials can be started.

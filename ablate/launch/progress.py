@@ -19,7 +19,8 @@ LINE_EVERY_S = 5.0
 class State:
     """Where a launch stands; batches counts acknowledged rows of trials done and running.
 
-    ``of`` says what is counted in trials, ``steps`` what batches are: probes count snapshots.
+    ``of`` says what is counted in trials, ``steps`` what batches are: probes count snapshots. ``waiting`` says what
+    trials wait for in vain.
     """
 
     done: int
@@ -30,6 +31,7 @@ class State:
     batches_in_all: int
     of: str = "trials done"
     steps: str = "batches"
+    waiting: str = ""
 
 
 def describe(state: State, left_s: float | None) -> str:
@@ -37,6 +39,8 @@ def describe(state: State, left_s: float | None) -> str:
     parts = [f"{state.done} of {state.trials} {state.of}", f"{state.running} running"]
     if state.failed:
         parts.append(f"{state.failed} failed")
+    if state.waiting:
+        parts.append(state.waiting)
     parts.append("time left not known yet" if left_s is None else time_left(left_s))
     return ", ".join(parts)
 

@@ -15,6 +15,7 @@ from ablate.trial.task import TrialTask
 if TYPE_CHECKING:
     from ablate.launch.ray_code import Code
     from ablate.launch.tune import TuneLauncher
+    from ablate.launch.waiting import Waiting
 
 
 class RayLauncher:
@@ -82,9 +83,9 @@ class RayLauncher:
 
             check_shared(self._store)
 
-    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
-        """Run every task, and what ``after`` wants in its place."""
-        self._tune.run(tasks, after)
+    def run(self, tasks: Sequence[TrialTask], after: After, waiting: Waiting | None = None) -> None:
+        """Run every task, and what ``after`` wants in its place; ``waiting`` hears of trials that no node can run."""
+        self._tune.run(tasks, after, waiting if self._address else None)
 
     def close(self) -> None:
         """Leave Ray, if it was needed."""

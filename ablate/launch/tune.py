@@ -34,10 +34,12 @@ from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
+from ablate.launch.ray_lookout import Lookout
 from ablate.launch.ray_nodes import alive, named
 from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
 from ablate.launch.ray_scale_in import ScaleIn
+from ablate.launch.waiting import Waiting
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
@@ -211,7 +213,7 @@ class TuneLauncher:
             signal.SIGTERM, on_sigterm
         )  # Ray's own handler would end the process with code 1 and a stack dump
 
-    def run(self, tasks: Sequence[TrialTask], after: After) -> None:
+    def run(self, tasks: Sequence[TrialTask], after: After, waiting: Waiting | None = None) -> None:
         """Run every task and what ``after`` wants in its place, in order as far as resources allow; start first."""
         by_id = {task.spec.trial_id: relative(task, self._code) if self._code else task for task in tasks}
         order = _Order()
@@ -222,6 +224,9 @@ class TuneLauncher:
         placed = tune.with_resources(
             actor, lambda config: tune.PlacementGroupFactory([dict(by_id[config["trial_id"]].resources)])
         )
+        callbacks: list[tune.Callback] = [listener]
+        callbacks += [ScaleIn(self._leave_at_once)] if self._leave_at_once else []
+        callbacks += [Lookout(by_id, waiting)] if waiting else []
         requests = [task.resources for task in tasks]
         os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(pending_limit(requests, bool(self._address)))
         with tempfile.TemporaryDirectory(prefix="ablate-tune-") as storage:
@@ -235,7 +240,7 @@ class TuneLauncher:
                     storage_path=storage,
                     name="trials",
                     verbose=0,
-                    callbacks=[listener, *([ScaleIn(self._leave_at_once)] if self._leave_at_once else [])],
+                    callbacks=callbacks,
                     stop=_Stopper(listener),
                     checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=False),
                 ),

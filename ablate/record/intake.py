@@ -22,6 +22,10 @@ DYING_S = 10.0
 """How long a trial's process may take to die after its launch did (it promises 2 s)."""
 
 
+class StillWritten(StoreError):
+    """An attempt's process does not end: it hangs in the kernel, or its node lost the cluster, but not the disk."""
+
+
 @dataclass(frozen=True)
 class Taken:
     """One attempt, ready for the data sets.
@@ -110,14 +114,28 @@ def wait_for_death(paths: StorePaths, key: AttemptKey) -> None:
     """Wait until no process writes an attempt's rows.
 
     Raises:
-        StoreError: if one still does after ``DYING_S`` seconds.
+        StillWritten: if one still does after ``DYING_S`` seconds.
     """
     path = paths.rows(*key)
     if not wait_until_free(str(path), DYING_S):
         pid = read_identity(path).get("pid", "unknown")
         where = f"trial {key.trial_id}, attempt {key.attempt}"
         advice = f"end it (`kill {pid}`), then run the same command again"
-        raise StoreError(Problem(where, f"its process {pid} still writes {path}", advice=advice))
+        raise StillWritten(Problem(where, f"its process {pid} still writes {path}", advice=advice))
+
+
+def cut_off(paths: StorePaths, key: AttemptKey) -> None:
+    """Part an attempt's rows from a process that still writes them: what is there counts, what it adds reaches nobody.
+
+    The journal is replaced by a copy, so that the process writes to a file without a name. It finds that out at its
+    next checkpoint or at its end, and leaves neither (``JournalWriter.check_own``).
+
+    Raises:
+        StoreError: if the disk is full or fails.
+    """
+    rows = paths.rows(*key)
+    with store_io(rows):
+        write_aside(rows, rows.read_bytes())
 
 
 def clear(paths: StorePaths, key: AttemptKey, *, keep_log: bool, keep_rows: bool = False) -> None:

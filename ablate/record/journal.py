@@ -14,6 +14,7 @@ import socket
 import struct
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,18 @@ class JournalWriter:
         if head:
             self._names = names
             self._pack = struct.Struct(f"{_FIXED}{len(names)}d").pack
+
+    def check_own(self) -> None:
+        """Check that the file is still the attempt's journal, and not one whose name was given to a copy.
+
+        Raises:
+            StoreError: if it is not: the launch took this process for lost and goes on with another attempt.
+        """
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self._fd), os.stat(self.path)):
+                return
+        found = "the launch has gone on without this attempt, whose node it had lost; nothing of it counts from here on"
+        raise StoreError(Problem(self._where, found))
 
     def sync(self) -> None:
         """Make all rows durable against the loss of power too.

@@ -144,8 +144,9 @@ class Recorder:
 
         Raises:
             ValueError: on an unknown status or column.
-            StoreError: if the disk is full or fails.
+            StoreError: if the disk is full or fails, or the launch has gone on without this attempt.
         """
+        self._journal.check_own()
         if self._last_order is not None:
             columns.setdefault("order_hash", f"{self._last_order:016x}")
         content = trial_end(identity(self._spec, self._attempt), self._next, status, evaluate or {}, columns)
@@ -160,8 +161,10 @@ class Recorder:
         """Link this attempt's journal into its checkpoint's folder, where it outlives the attempt.
 
         Raises:
-            StoreError: if the disk fails, or its file system has no hard links.
+            StoreError: if the disk fails, its file system has no hard links, or the launch has gone on without this
+                attempt: a checkpoint of it would stand in the way of the next one's.
         """
+        self._journal.check_own()
         trial, attempt = self._spec.trial_id, self._attempt
         links = {
             self._paths.rows(trial, attempt): self._paths.checkpoint_rows(trial, attempt),

@@ -132,6 +132,10 @@ class Cluster:
         """Kill a node's raylet alone; what depended on it is to end by itself."""
         next(process for process in node.processes() if process.name() == "raylet").kill()
 
+    def cut_off(self, node: Node) -> None:
+        """Stop a node's raylet, so that the cluster loses it while its trials run on, as behind a broken network."""
+        next(process for process in node.processes() if process.name() == "raylet").suspend()
+
     def close(self) -> None:
         """End all nodes, the head last, and remove their folder."""
         for node in reversed(list(self.nodes)):

@@ -84,8 +84,49 @@ def test_a_trial_goes_on_at_its_checkpoint_on_another_machine_and_says_so(place,
     same_as_undisturbed(place)  # east and west are one machine
 
 
+def test_a_node_that_writes_on_after_the_cluster_lost_it_counts_for_nothing(place, shared, east):
+    """Missed after 8 s and waited for during 10 s, it trains for 40 s in all, and makes checkpoints."""
+    process = start(place, shared, TWO, batches=400, blocks=1, checkpoint="{batches: 20}")
+    running = under_way(place, process, 2)
+    lost = next(key for key, host in running.items() if host == "east")
+    shared.cut_off(east)
+    done = place.finish(process, 400)
+    assert done.code == 0, done.text
+    assert f"trial {lost.trial_id}, attempt 1: its process " in done.words
+    assert " still writes " in done.words
+    assert "; what it adds from here on counts for nothing" in done.words
+    assert whole(place.root(), batches=400) == 2
+    row = rows_of(place)[lost.trial_id]
+    assert (row["host"], row["attempt"], row["failures_infrastructure"]) == ("west", 2, 1)
+    same_as_undisturbed(place)
+
+
+def test_an_arm_whose_only_node_is_lost_says_so_and_goes_on_when_one_joins(place, shared):
+    north = shared.add_node({"CPU": 1, "north": 1}, host="north")
+    process = start(place, shared, "arms:\n  one: {}\n  two: {resources: {north: 1}, settings: {at: 4}}\n", blocks=1)
+    under_way(place, process, 2)
+    shared.kill(north)
+    said = line_with(process, "arm two: 1 trial cannot be placed since ")
+    assert "UTC: no live node offers CPU 1, north 1 any more. Start such a node (ray start --address HEAD:6379 " in said
+    assert "--resources '{\"north\": 1}') and they go on, or end the launch: what is recorded is kept" in said
+    assert "1 waiting for CPU 1, north 1 since " in line_with(process, "% of batches, ")
+    north = shared.add_node({"CPU": 1, "north": 1}, host="north")
+    done = place.finish(process, 400)
+    shared.kill(north)
+    assert done.code == 0, done.text
+    assert "for CPU 1, north 1: a node has it now" in done.words
+    assert whole(place.root(), batches=BATCHES) == 2
+    same_as_undisturbed(place, "north")
+
+
+def line_with(process, part: str) -> str:
+    """Return the next line on standard error that has this part."""
+    return next(line for line in process.stderr if part in line)
+
+
 def test_a_node_that_joins_and_leaves_twice(place, shared, east):
-    process = start(place, shared, "arms:\n  one: {}\n", blocks=8)
+    """Trials of 20 s: a new node may take longer than one of 4 s until it trains, and the others would be done."""
+    process = start(place, shared, "arms:\n  one: {}\n", blocks=6, settings="{step_s: 0.5}")
     lost = []
     for comes in (east, None):
         node = comes or shared.add_node({"CPU": 1}, host="east")
@@ -94,7 +135,7 @@ def test_a_node_that_joins_and_leaves_twice(place, shared, east):
         shared.kill(node)
     done = place.finish(process, 600)
     assert done.code == 0, done.text
-    assert whole(place.root(), batches=BATCHES) == 8
+    assert whole(place.root(), batches=BATCHES) == 6
     rows = rows_of(place)
     assert len(lost) == 2
     assert sum(row["failures_infrastructure"] for row in rows.values()) == 2
