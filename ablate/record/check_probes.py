@@ -14,13 +14,17 @@ from ablate.record.trial_table import FINISHED
 _LOST = "restore the data set from a copy; no loss or verdict changes"
 _UNLIKE = "delete the folder probes/ and run `ablate probe`: everything is then looked at again, alike"
 
+_OF_OTHERS = ("projection", "projection_loss")
+"""Values that a snapshot's surface holds of every other snapshot, which ``text`` names."""
+
 
 def probes(run: Run, trials: Mapping[str, Mapping[str, Any]], *, writing: bool) -> Iterator[Finding]:
     """C13: rows belong to no finished trial, or are there twice. C14: what is compared was not looked at alike."""
-    table = run.probes(["trial_id", "batches", "player", "name", "position"])
-    keys = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    table = run.probes(["trial_id", "batches", "player", "name", "position", "text"])
+    rows = zip(*(table[name].to_pylist() for name in table.column_names), strict=True)
+    keys = ((*key, text if key[3] in _OF_OTHERS else None) for *key, text in rows)
     owners: Counter[str] = Counter()
-    for (trial_id, batches, player, name, position), count in sorted(Counter(keys).items(), key=lambda one: str(one)):
+    for (trial_id, batches, player, name, position, _), count in sorted(Counter(keys).items(), key=str):
         owners[trial_id] += count
         if count > 1:
             what = f"{name}{'' if position is None else f'[{position}]'} of {player}"

@@ -210,6 +210,22 @@ def test_c13_knows_probes_of_no_trial_and_rows_that_are_there_twice(root):
     assert f"C13 error: trial {SPEC.trial_id}: no finished trial owns its 8 rows of probes" in findings(run)
 
 
+def test_c13_knows_that_a_surface_holds_a_projection_of_every_snapshot(root):
+    def written(*snapshots: str) -> Run:
+        with open_store(root) as store:
+            store.absorb(SPEC.trial_id, run_trial(store, SPEC))
+            rows = [line(4, "projection", position=0, value=0.5, text=snapshot) for snapshot in snapshots]
+            lines = "".join(json.dumps(row) + "\n" for row in rows)
+            write_aside(store.paths.probe_lines(SPEC.trial_id, 4), lines.encode())
+            assert store.take_probe(SPEC.trial_id, 4)
+        return Run(root)
+
+    assert findings(written("a@0", "a@4")) == []
+    shutil.rmtree(root)
+    doubled = f"C13 error: trial {SPEC.trial_id}, after 4 batches: projection[0] of all is there 2 times"
+    assert findings(written("a@0", "a@0")) == [doubled]
+
+
 def test_c14_knows_probes_that_looked_at_other_data(root):
     """A factor's level may change the data by design; an arm or a later launch may not."""
     arm, level = make_spec("slow"), make_spec("slow", lr=0.2)
