@@ -48,6 +48,7 @@ def export_csv(run: Run, folder: Path) -> dict[str, int]:
         "audits": run.audits(),
         "artifacts": run.artifacts(),
         "sketches": run.sketches(),
+        "probes": run.probes(),
         "attempts": run.attempts(),
     }
     with fresh_folder(folder) as aside:
@@ -74,7 +75,8 @@ def read_csv_export(folder: Path, name: str) -> pa.Table:
 
     Args:
         folder: the export.
-        name: ``batches``, ``trials``, ``audits``, ``artifacts``, ``sketches`` or ``attempts``.
+        name: ``batches``, ``trials``, ``audits``, ``artifacts``, ``sketches``, ``probes`` or
+            ``attempts``.
     """
     sidecar = json.loads((folder / SIDECAR).read_text(encoding="utf-8"))["data_sets"][name]
     return read_table(folder / sidecar["file"], sidecar)

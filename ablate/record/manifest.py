@@ -91,6 +91,7 @@ def data_folders(paths: StorePaths) -> tuple[Path, ...]:
         paths.audits,
         paths.artifacts,
         paths.sketches,
+        paths.probes,
     )
 
 

@@ -18,8 +18,15 @@ from pathlib import Path
 from ablate.errors import BadInput, Problem, StoreError
 from ablate.record.disk import store_error
 from ablate.record.lock import StoreLock
-from ablate.record.paths import AttemptKey, StorePaths
-from ablate.record.pull import pull_artifact_files, pull_data, pull_journals, pull_reproductions, rows_uploaded
+from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
+from ablate.record.pull import (
+    pull_artifact_files,
+    pull_data,
+    pull_journals,
+    pull_probes,
+    pull_reproductions,
+    rows_uploaded,
+)
 from ablate.record.push import Publisher
 from ablate.record.working_copy import CopyState
 from ablate.remote.lease import Lease, LeaseLost
@@ -53,6 +60,7 @@ class Mirror:
         self._told = told
         self._publisher = Publisher(objects, paths, self._pull())
         self._absorbed: set[AttemptKey] = set()
+        self._probed: set[SnapshotKey] = set()
         self._changes, self._under_way = 1, False
         self._wake, self._stop = threading.Event(), threading.Event()
         self._pushing, self._noting = threading.Lock(), threading.Lock()
@@ -119,11 +127,12 @@ class Mirror:
             self._under_way = True
             self._state.set(whole=False)
 
-    def changed(self, absorbed: Collection[AttemptKey]) -> None:
-        """Have the changes uploaded soon, and these attempts' journals deleted after that."""
+    def changed(self, absorbed: Collection[AttemptKey], probed: Collection[SnapshotKey] = ()) -> None:
+        """Have the changes uploaded soon, and these attempts' journals and probes' lines deleted after that."""
         with self._noting:
             self._changes, self._under_way = self._changes + 1, False
             self._absorbed |= {*absorbed}
+            self._probed |= {*probed}
         self._wake.set()
 
     def check(self) -> None:
@@ -161,6 +170,29 @@ class Mirror:
         patiently(lambda: pull_journals(self._objects, self.paths, key), self._told, patience_s)
         for pull in (pull_artifact_files, pull_reproductions):
             self._publisher.knows(patiently(partial(pull, self._objects, self.paths, key), self._told, patience_s))
+
+    def snapshots(self) -> set[SnapshotKey]:
+        """Return the snapshots that trials have uploaded: no node has another's.
+
+        Raises:
+            StoreError: if the store refuses, or does not come back.
+        """
+        names = patiently(lambda: self._objects.names(self.paths.snapshots.name), self._told)
+        return self.paths.snapshots_named(name.rpartition("/")[2] for name in names)
+
+    def collect_probes(self, trial_id: str, wait: bool = True) -> None:
+        """Fetch what probes of a trial's snapshots found, unless they ran on this machine.
+
+        Args:
+            trial_id: the trial.
+            wait: whether to wait for a store that is away.
+
+        Raises:
+            StoreError: if the store refuses, or does not come back.
+        """
+        self.check()
+        patience_s = None if wait else 0.0
+        patiently(lambda: pull_probes(self._objects, self.paths, trial_id), self._told, patience_s)
 
     def close(self, wait: bool) -> None:
         """Upload what is left and give the store back.
@@ -200,6 +232,7 @@ class Mirror:
         else:
             self._told(f"going on from {self.paths.root}, which is ahead of the store")
         pull_journals(self._objects, self.paths)
+        self._probes_there = pull_probes(self._objects, self.paths)
         self._state.set(whole=False)  # until the first commit
         self._uploaded = self.paths.attempts_named(
             name.rpartition("/")[2] for name in there if name.startswith(f"{self.paths.journal.name}/")
@@ -215,12 +248,15 @@ class Mirror:
         with self._pushing:
             self._lease.check()
             with self._noting:
-                changes, absorbed = self._changes, set(self._absorbed)
+                changes, absorbed, probed = self._changes, set(self._absorbed), set(self._probed)
             left = {*self._uploaded} - {*self.paths.journal_attempts()}
-            self._publisher.push(absorbed | left)
+            looked_at = {*self._probes_there} - {*self.paths.journal_probes()}
+            self._publisher.push(absorbed | left, probed | looked_at)
             self._uploaded = [key for key in self._uploaded if key not in left]
+            self._probes_there = [key for key in self._probes_there if key not in looked_at]
             with self._noting:
                 self._absorbed -= absorbed
+                self._probed -= probed
                 if changes == self._changes and not self._under_way:
                     self._state.set(whole=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ablate.errors import Problem, StoreError
 from ablate.record.journal import HEAD_BYTES, rows_in
@@ -16,7 +17,7 @@ from ablate.record.manifest import (
     lasting_files,
     read_manifest,
 )
-from ablate.record.paths import AttemptKey, StorePaths
+from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
 from ablate.remote.growing import segments, size_of
 from ablate.remote.objects import Objects
 
@@ -83,6 +84,30 @@ def pull_journals(objects: Objects, paths: StorePaths, only: AttemptKey | None =
                     objects.fetch_joined(parts, path)
                 except FileNotFoundError:  # its launch has just taken it in
                     continue
+    return there
+
+
+def pull_probes(objects: Objects, paths: StorePaths, only: str | None = None) -> list[SnapshotKey]:
+    """Fetch what finished probes uploaded and the folder has not.
+
+    Args:
+        objects: the store.
+        paths: the folder.
+        only: one trial. [default: all]
+
+    Returns:
+        The snapshots that they looked at.
+
+    Raises:
+        StoreError: if store or disk refuse.
+    """
+    names = objects.names(JOURNAL)
+    there = paths.probes_named(name.rpartition("/")[2] for name in names)
+    for key in there:
+        path = paths.probe_lines(*key)
+        if only in (None, key.trial_id) and not path.exists():
+            with suppress(FileNotFoundError):  # its launch has just taken it in
+                objects.fetch(path.relative_to(paths.root).as_posix(), path)
     return there
 
 

@@ -14,7 +14,7 @@ from ablate.record.manifest import (
     lasting_files,
 )
 from ablate.record.manifest import NAME as MANIFEST
-from ablate.record.paths import AttemptKey, StorePaths
+from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
 from ablate.remote.growing import file_of, last_first
 from ablate.remote.objects import Objects
 
@@ -41,13 +41,14 @@ class Publisher:
         """Take note of files that a node uploaded."""
         self._there |= names
 
-    def push(self, absorbed: Collection[AttemptKey]) -> None:
+    def push(self, absorbed: Collection[AttemptKey], probed: Collection[SnapshotKey] = ()) -> None:
         """Upload what is new, commit it, and delete what it supersedes: older parts and absorbed journals.
 
         May be called while the store is flushed: it uploads what is there before or after any of its steps.
 
         Args:
             absorbed: attempts that were in the data sets when this was called.
+            probed: snapshots whose probes were.
 
         Raises:
             StoreError: if the store refuses; it is then as before, or as after, for whoever reads it.
@@ -67,7 +68,8 @@ class Publisher:
                 if before is None or before.changing.get(name) != named[name]:
                     self._objects.write(name, content)
             self._committed = manifest
-        self._delete(manifest, absorbed)
+        gone = {path.name for key in absorbed for path in self._paths.journal_files(*key)}
+        self._delete(manifest, gone | {self._paths.probe_lines(*key).name for key in probed})
 
     def _send_lasting(self) -> dict[str, int]:
         for tries in range(_TRIES):
@@ -84,13 +86,13 @@ class Publisher:
                     raise
         raise AssertionError("unreachable")
 
-    def _delete(self, manifest: Manifest, absorbed: Collection[AttemptKey]) -> None:
+    def _delete(self, manifest: Manifest, absorbed: Collection[str]) -> None:
+        """Delete what no longer counts: superseded parts, and the files of the journal that have these names."""
         kept = {*manifest.files, *manifest.changing.values(), *manifest.changing}
         for name in [name for name in self._there if name not in kept]:
             self._objects.delete(name)
             del self._there[name]
         if absorbed:
-            own = {path.name for key in absorbed for path in self._paths.journal_files(*key)}
-            journals = [name for name in self._objects.names(JOURNAL) if file_of(name).rpartition("/")[2] in own]
+            journals = [name for name in self._objects.names(JOURNAL) if file_of(name).rpartition("/")[2] in absorbed]
             for name in last_first(journals):
                 self._objects.delete(name)

@@ -10,7 +10,7 @@ from typing import Self
 from ablate.design.spec import GridSpec
 from ablate.errors import StoreError
 from ablate.record.mirror import Mirror, Told
-from ablate.record.paths import AttemptKey
+from ablate.record.paths import AttemptKey, SnapshotKey
 from ablate.record.store import Store
 from ablate.remote.location import is_uri
 
@@ -77,6 +77,24 @@ class RemoteStore(Store):
         assert self._mirror is not None
         self._mirror.collect(AttemptKey(trial_id, attempt), wait)
 
+    def snapshots(self) -> set[SnapshotKey]:
+        """Return the snapshots that finished trials uploaded.
+
+        Raises:
+            StoreError: if the store refuses, or does not come back.
+        """
+        assert self._mirror is not None
+        return {key for key in self._mirror.snapshots() if key.trial_id in self.done()}
+
+    def collect_probes(self, trial_id: str, wait: bool = True) -> None:
+        """Fetch what probes of a trial's snapshots found, unless they ran on this machine.
+
+        Raises:
+            StoreError: if the store was taken over, refuses, or does not come back.
+        """
+        assert self._mirror is not None
+        self._mirror.collect_probes(trial_id, wait)
+
     def rows_written(self, trial_id: str, attempt: int) -> int | None:
         """Return how many batches an attempt has recorded; of one on another node, how many it had uploaded lately."""
         here = super().rows_written(trial_id, attempt)
@@ -88,13 +106,13 @@ class RemoteStore(Store):
         Raises:
             StoreError: if the disk is full or fails.
         """
-        keys = list(self._pending)
-        if self._mirror is None or not keys:
+        keys, probed = list(self._pending), self._probes.pending
+        if self._mirror is None or not (keys or probed):
             super().flush()
             return
         self._mirror.changing()
         super().flush()
-        self._mirror.changed(keys)
+        self._mirror.changed(keys, probed)
 
     def close(self) -> None:
         """Flush, merge, upload the rest, waiting for a store that is away, and give the store back.

@@ -7,15 +7,13 @@ counts on.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -23,11 +21,11 @@ from ablate.errors import Problem, StoreError
 from ablate.record.lock import is_held
 from ablate.record.manifest import CHECKPOINTS, check_inside
 from ablate.record.mirror import lock_of
-from ablate.record.paths import AttemptKey, StorePaths
+from ablate.record.paths import AttemptKey
 from ablate.remote.growing import Growing, segments
-from ablate.remote.location import working_copy
-from ablate.remote.objects import Objects
-from ablate.remote.patience import backoff, patiently
+from ablate.remote.patience import backoff
+from ablate.trial.node import Node
+from ablate.trial.probe_uploads import ProbeNode
 from ablate.trial.task import FailureKind, TrialEnd, TrialTask
 
 EVERY_S = 10.0
@@ -76,7 +74,7 @@ class Uploading:
         with self._ended:
             self._running += 1
         try:
-            node = _Node(task, task.remote, self._closed)
+            node = (ProbeNode if task.probe else _Node)(task, task.remote, self._closed)
             with node.uploading():
                 end = self._isolation.run(node.task, started)
             node.finish(end)
@@ -98,21 +96,12 @@ class Uploading:
             self._ended.wait_for(lambda: self._running == 0, LAST_UPLOADS_S)
 
 
-class _Node:
-    """One attempt on this machine. ``task`` is the task with this machine's folder of the store as its root."""
+class _Node(Node):
+    """One attempt on this machine."""
 
     def __init__(self, task: TrialTask, uri: str, closed: threading.Event) -> None:
+        super().__init__(task, uri, closed)
         self._key = AttemptKey(task.spec.trial_id, task.attempt)
-        self._closed = closed
-        self._paths = StorePaths(working_copy(uri))
-        self.task = task.model_copy(update={"root": str(self._paths.root)})
-        try:
-            for folder in self._paths.folders:
-                folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            advice = "set ABLATE_CACHE on this node to a folder that can be written"
-            raise StoreError(Problem(str(self._paths.root), f"cannot be made ({error})", advice=advice)) from error
-        self._objects = Objects(uri)
         end = self._paths.trial_json(*self._key)
         self._end = self._growing(end)
         self._journal = [self._growing(path) for path in self._paths.journal_files(*self._key) if path != end]
@@ -126,20 +115,7 @@ class _Node:
             )
         ]
         self._sent_state: tuple[int, int] | None = None
-        self._sent_files: set[str] = set()
         self._patiently(self._fetch)
-
-    @contextlib.contextmanager
-    def uploading(self) -> Iterator[None]:
-        """Upload from a thread of its own while the block runs."""
-        over = threading.Event()
-        thread = threading.Thread(target=self._keep_uploading, args=(over,), daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            over.set()
-            thread.join()
 
     def finish(self, end: TrialEnd) -> None:
         """Upload the rest; then a complete trial's checkpoint is deleted, and what only this node needed too.
@@ -149,7 +125,7 @@ class _Node:
         """
         self._patiently(lambda: self._send_all(end))
         if not is_held(lock_of(self._paths)):  # not the launching process's machine: nobody reads these here
-            for path in (*self._paths.journal_files(*self._key), *self._artifact_files()):
+            for path in (*self._paths.journal_files(*self._key), *self._artifact_files(), *self._snapshots()):
                 path.unlink(missing_ok=True)
 
     def _send_all(self, end: TrialEnd) -> None:
@@ -205,7 +181,8 @@ class _Node:
                 tries += 1
 
     def _send_rows(self) -> None:
-        self._send_files([*self._artifact_files(), *self._paths.reproductions_of(self._key.trial_id)])
+        reproductions = self._paths.reproductions_of(self._key.trial_id)
+        self._send_files([*self._artifact_files(), *self._snapshots(), *reproductions])
         for growing in self._journal:
             growing.send(self._objects)
 
@@ -217,7 +194,7 @@ class _Node:
                 state = (found.st_mtime_ns, found.st_ino)
                 if state == self._sent_state or not self._paths.checkpoint_rows(*self._key).exists():
                     return
-                self._send_files(self._artifact_files())
+                self._send_files([*self._artifact_files(), *self._snapshots()])
                 for growing in self._kept:
                     growing.send(self._objects)
                 self._objects.send_open(self._name(path), file)
@@ -225,25 +202,18 @@ class _Node:
         except FileNotFoundError:
             return  # the trial is complete and has deleted it
 
-    def _send_files(self, files: Iterable[Path]) -> None:
-        for file in files:
-            if file.name not in self._sent_files:
-                self._objects.send(self._name(file), file)
-                self._sent_files.add(file.name)
-
     def _artifact_files(self) -> list[Path]:
         prefix = f"{self._key.trial_id}-{self._key.attempt}-"
         own = self._paths.artifact_files_of(self._key.trial_id)
         return [path for path in own if path.name.startswith(prefix)]
 
+    def _snapshots(self) -> list[Path]:
+        """What the trial has kept so far for probes."""
+        kept = (key for key in self._paths.kept_snapshots() if key.trial_id == self._key.trial_id)
+        return [self._paths.snapshot(*key) for key in sorted(kept)]
+
     def _growing(self, path: Path) -> Growing:
         return Growing(path, self._name(path))
-
-    def _name(self, path: Path) -> str:
-        return path.relative_to(self._paths.root).as_posix()
-
-    def _patiently(self, call: Callable[[], None]) -> None:
-        patiently(call, lambda words: print(words, file=sys.stderr, flush=True), stop=self._closed)
 
 
 def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:

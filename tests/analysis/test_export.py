@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from probing import snapshot, write_probes
 from synthetic import Told, arm, block_losses, clean, generator, grid, overwritten, write_run
 
 import analysis.export_csv
@@ -52,6 +53,7 @@ def data_sets(run):
         "audits": run.audits(),
         "artifacts": run.artifacts(),
         "sketches": run.sketches(),
+        "probes": run.probes(),
         "attempts": run.attempts(),
     }
 
@@ -63,12 +65,21 @@ def test_a_csv_export_reads_back_bit_for_bit(run, tmp_path):
         assert rows[name] == table.num_rows
     assert rows["batches"] == 16 * 60
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        *(f"{name}.csv" for name in ("batches", "trials", "audits", "artifacts", "sketches", "attempts")),
+        *(f"{name}.csv" for name in ("batches", "trials", "audits", "artifacts", "sketches", "probes", "attempts")),
         *("schema.json", "spec.json", "grid.yaml"),
     }
     sidecar = json.loads((tmp_path / "out" / "schema.json").read_text())
     assert (sidecar["format"], sidecar["study"], sidecar["spec_hash"]) == ("ablate csv 1", "synthetic", run.spec.hash)
     assert {"name": "factor.lr", "type": "double"} in sidecar["data_sets"]["batches"]["columns"]
+
+
+def test_probes_read_back_bit_for_bit(tmp_path):
+    """Lists, text and numbers that are not finite, with nothing where a column says nothing."""
+    spec = grid({"a": arm(1)})
+    write_run(tmp_path / "run", spec, lambda trial: Told(block_losses(0)))
+    run = write_probes(tmp_path / "run", spec, lambda trial: [*snapshot(0), *snapshot(60, kind='a, "b"\n')])
+    assert export_csv(run, tmp_path / "out")["probes"] == run.probes().num_rows > 0
+    assert first_difference(run.probes(), read_csv_export(tmp_path / "out", "probes")) == ""
 
 
 def test_artifacts_go_along_as_they_are(tmp_path):
