@@ -95,7 +95,7 @@ def audited(
     distances = [row for row in rows if row.check == "distance"]
     passed = [row for row in distances if row.verdict in PASSED]
     ended = [trial_id for trial_id, trial in own.items() if trial.status in ENDED]
-    complete = [trial_id for trial_id in ended if _complete(audits.get(trial_id, ()))]
+    complete = [trial_id for trial_id in ended if _complete(own[trial_id], audits.get(trial_id, ()))]
     clean = [row for row in rows if row.verdict == "clean"]
     unseen = tuple(dict.fromkeys(row.detail or row.near for row in rows if row.check == "scope"))
     unjudged = _unjudged(rows)
@@ -120,11 +120,15 @@ def audited(
     )
 
 
-def _complete(rows: Iterable[AuditRow]) -> bool:
-    """Say whether loss and gradients of a trial's first batch were all judged and within rounding."""
+def _complete(trial: Trial, rows: Iterable[AuditRow]) -> bool:
+    """Say whether loss and gradients of a trial's first batch were all judged and within rounding.
+
+    A trial that ends at that batch, because its loss is not finite, has no gradients.
+    """
     first = [row for row in rows if row.check == "distance" and row.batch_index == START]
     compared = {row.quantity for row in first}
-    return {"loss", "gradient"} <= compared and all(row.verdict in PASSED for row in first)
+    needed = {"loss"} if trial.status == "diverged" and trial.batches == START + 1 else {"loss", "gradient"}
+    return needed <= compared and all(row.verdict in PASSED for row in first)
 
 
 def _why_not(label: str, ended: int, complete: int, distances: Sequence[AuditRow], unseen: Sequence[str]) -> str:

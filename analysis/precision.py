@@ -47,9 +47,16 @@ def coarsest(rows: Iterable[AuditRow], declared: Sequence[str]) -> Precision | N
         declared: precisions that the side's arms ask for.
     """
     seen = [row for row in rows if row.roundoff is not None and (row.check == "precision" or row.verdict in PASSED)]
-    found = [Precision(row.roundoff, row.dtype or name_of(row.roundoff)) for row in seen if row.roundoff is not None]
+    seen.sort(key=lambda row: row.check != "precision")  # its name is the arithmetic's; of equals the first is taken
+    found = [Precision(row.roundoff, _name(row, row.roundoff)) for row in seen if row.roundoff is not None]
     found = found or [Precision(UNITS[name], name) for name in declared if name in UNITS]
     return max(found, key=lambda one: one.roundoff, default=None)
+
+
+def _name(row: AuditRow, roundoff: float) -> str:
+    """Return the arithmetic's name; a distance's type is that of its value, which may have been cast back."""
+    says = row.check == "precision" or UNITS.get(row.dtype) == roundoff
+    return row.dtype if says and row.dtype else name_of(roundoff)
 
 
 def name_of(roundoff: float) -> str:

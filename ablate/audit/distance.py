@@ -163,7 +163,7 @@ def _judged(made: Distance, measured: Measured, simulate: Simulate | None, held_
     if made.error <= FACTOR * largest:
         words = f"ill-conditioned: simulated rounding in {precision} moves it by up to {largest:.2g}"
         if held_in in NARROW and (lost := _lost(measured)):
-            words = f"{lost:.0%} of its elements underflow to zero in {precision}: scale the loss"
+            words = f"{lost:.0%} of its elements underflow to zero in {_held(made, held_in)}: scale the loss"
         return replace(made, noise=largest, verdict=right, detail=words)
     times = f", {made.error / made.bound:.2g} times what a sum in {precision} explains" if made.bound else ""
     words = (

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ablate.audit.narrow_noise import NARROW
 from ablate.audit.nearby import here, source
 from ablate.audit.operation import tensors
 from ablate.audit.roundoff import name_of, shortened_name, unit_roundoff
@@ -34,8 +35,9 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Attributes:
         roundoff: the coarsest unit roundoff; 0 until an operation has used something computed from a parameter.
         name: the type of that roundoff, or ``tf32-like (11 bits)`` for shortened mantissas.
-        dtype: the type that the numbers were held in, which decides their range.
         where: the user's line that used it, ``file.py:12 in forward``; empty if unknown.
+        dtype: the type that the numbers were held in, which decides their range: a narrow one, wherever one was.
+        narrow: where that was; None if nowhere.
     """
 
     def __init__(self) -> None:
@@ -44,6 +46,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.name = "none"
         self.where = ""
         self.dtype = torch.float32
+        self.narrow: str | None = None
         self._counted = 0
 
     def __torch_dispatch__(
@@ -51,7 +54,7 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         """Look at the inputs and call the operation."""
         for t in tensors(list(args)):
-            if t.grad_fn is not None and t.is_floating_point() and t.numel():
+            if t.is_floating_point() and t.numel() and _computed(t):
                 self._look(t)
         return func(*args, **(kwargs or {}))
 
@@ -64,8 +67,17 @@ class PrecisionSeen(TorchDispatchMode):  # type: ignore[no-untyped-call]
             short = shortened(narrow) if t.dtype is torch.float32 or torch.equal(narrow.double(), t) else 0.0
             if short:
                 roundoff, name = short, shortened_name(short)
+        if t.dtype in NARROW and self.narrow is None:
+            self.dtype, self.narrow = t.dtype, source(here())
         if roundoff > self.roundoff:
-            self.roundoff, self.name, self.dtype, self.where = roundoff, name, t.dtype, source(here())
+            self.roundoff, self.name, self.where = roundoff, name, source(here())
+            self.dtype = self.dtype if self.narrow is not None else t.dtype
+
+
+def _computed(t: Tensor) -> bool:
+    """Say whether it was computed from a parameter; one seen from the side (a transposed weight) was not."""
+    base = t._base if t._is_view() else t
+    return t.grad_fn is not None and base is not None and base.grad_fn is not None
 
 
 def shortened(t: Tensor) -> float:

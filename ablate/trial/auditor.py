@@ -37,6 +37,7 @@ from ablate.trial.audit_rows import (
     unseen_row,
 )
 from ablate.trial.continuity import Continuity
+from ablate.trial.diverged import EndsAt, ended_at, judge_ended
 from ablate.trial.exchange import Kept, given, stored_batches
 from ablate.trial.free_run import Begun, FreeRun
 from ablate.trial.local_audit import ArmsOwn, LocalAudit, values
@@ -127,6 +128,32 @@ class Auditor:
             if at.batch_index == self._last or self._given_up:  # the rest of the trial needs none of it
                 self._row.clear()
                 self._reference = self._reruns.draws = self._begun = None
+
+    def diverged(self) -> None:
+        """Hold the batch that was just recorded against float64 if the trial ends there: its loss is not finite."""
+        if self._in_hand is None:
+            return
+        (at, seen), self._in_hand = self._in_hand, None
+        name = ended_at(seen)
+        if name is None or self._given_up:  # on a GPU the loss of an earlier batch may have been read
+            return
+        with self._session.uncounted():
+            drew, elsewhere = _drew(at)
+            rows = [draw_state_row(drew)]
+            try:
+                self._reruns.note_draws(at, seen, drew, elsewhere, EndsAt(name))
+                reference = self._reference or self._reruns.reference(at)[0]
+                reference.draws = self._reruns.draws
+                found = self._reruns.precision(at, seen, self._precision, EndsAt(name))
+                judged = judge_ended(at, seen, reference, found, name)
+                judged = _drawn(judged, elsewhere) if drew else judged
+                rows += distance_rows([judged], self._reruns.reference_arm, every=True)
+                rows.append(precision_row(found.roundoff, found.name, found.where))
+            except AblateError:
+                raise
+            except Exception as error:
+                rows.append(unseen_row(f"float64: the loss could not be computed a second time: {last_lines(error)}"))
+            self._record(at.batch_index, rows)
 
     def _audit(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
         first = self._reference is None

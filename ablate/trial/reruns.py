@@ -20,6 +20,7 @@ from ablate.trial.rerun import Rerun
 from ablate.trial.seen import Seen
 from ablate.trial.session import Session
 from ablate.trial.snapshot import Snapshot
+from ablate.trial.step import Observer
 from ablate.trial.trace import last_lines
 
 CPU = torch.device("cpu")
@@ -118,7 +119,7 @@ class Reruns:
         plain = self._session.spec.numerics.memory_format == "contiguous"
         return plain and self._session.device == CPU and torch.get_num_threads() == 1
 
-    def note_draws(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool) -> None:
+    def note_draws(self, at: Snapshot, seen: Seen, drew: bool, elsewhere: bool, *also: Observer) -> None:
         """Step a batch that drew once more as the arm did, and keep what it drew, for every rerun to draw alike.
 
         Args:
@@ -126,16 +127,17 @@ class Reruns:
             seen: what the arm's step gave.
             drew: whether it drew from torch's global generators.
             elsewhere: whether a GPU's was among them.
+            also: who else looks on, and may end the step.
         """
         self.draws = None
         if drew:
             log, again = DrawLog(), self.own(self._dtype)
-            again.step(at, ArmsOwn(again.stepper, seen), inside=log)
+            again.step(at, ArmsOwn(again.stepper, seen), *also, inside=log)
             self.draws = log
             left_alike = log.left is None or torch.equal(log.left, torch.get_rng_state())
             self.drew_otherwise |= elsewhere or not left_alike
 
-    def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision) -> ArmPrecision:
+    def precision(self, at: Snapshot, seen: Seen, declared: ArmPrecision, *also: Observer) -> ArmPrecision:
         """Find the coarsest arithmetic in the arm's step, and in its own code in float64.
 
         Code may cast below the precision that the arm declares, and does so in float64 too unless it is autocast.
@@ -143,11 +145,17 @@ class Reruns:
         looking = {dtype: PrecisionSeen() for dtype in (self._dtype, torch.float64)}
         for dtype, mode in looking.items():
             again = self.own(dtype)
-            again.step(at, ArmsOwn(again.stepper, seen), inside=mode)
+            again.step(at, ArmsOwn(again.stepper, seen), *also, inside=mode)
         found, code = looking[self._dtype], max(FLOAT32, looking[torch.float64].roundoff)
         if found.roundoff <= declared.roundoff:
-            return replace(declared, of_the_code=code, seen=True)
-        return ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, True, found.dtype)
+            seen = replace(declared, of_the_code=code, seen=True)
+        else:
+            seen = ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, True, found.dtype)
+        narrow = str(found.dtype).removeprefix("torch.")
+        if found.narrow is None or narrow == seen.name:
+            return seen
+        both = f"{seen.name} with {narrow}"
+        return replace(seen, name=both, where=f"{seen.where}; {narrow} at {found.narrow}", held_in=found.dtype)
 
     def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool, compiled: bool = False) -> Rerun:
         device = CPU if reference else self._session.device

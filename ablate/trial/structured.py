@@ -19,7 +19,7 @@ from ablate.trial.kept_weights import Keeper
 from ablate.trial.pending import Value
 from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
-from ablate.trial.session import Session
+from ablate.trial.session import Diverged, Session
 from ablate.trial.step import Observer, Stepper
 
 
@@ -64,7 +64,11 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         with session.watched(), session.drawing("the step"):
             stepper.step(placed, *observers)
         metrics = trainable.metrics(stepper.carries[stepper.players[0].name]) if hasattr(trainable, "metrics") else {}
-        session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
+        try:
+            session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
+        except Diverged:
+            auditor.diverged()
+            raise
         gallery.finish(look)
         auditor.after()
         keeper.after()

@@ -234,6 +234,10 @@ def test_the_coarsest_arithmetic_counts():
         ]
     )
     assert coarsest(seen, ["float32"]) == Precision(2.0**-11, "tf32-like")
+    cast = [distance(0, "loss", "model", roundoff=2.0**-11, dtype="float32", verdict="reduced")]
+    assert coarsest(rows(cast), ["float32"]) == Precision(2.0**-11, "tf32")  # a value's type is not the arithmetic's
+    low = {"batch_index": 0, "check": "precision", "verdict": "clean", "roundoff": 2.0**-11, "dtype": "float16"}
+    assert coarsest(rows([*cast, low]), ["float32"]) == Precision(2.0**-11, "float16")
     assert coarsest([], ["float32", "bfloat16"]) == Precision(2.0**-8, "bfloat16")
     assert coarsest([], []) is None
     assert name_of(2.0**-14) == "roundoff 6.1e-05"

@@ -86,3 +86,20 @@ def test_nothing_computed():
     with look:
         torch.ones(3) + 1
     assert (look.roundoff, look.name, look.where) == (0.0, "none", "")
+
+
+def test_a_weight_seen_from_the_side_was_not_computed():
+    def forward(model):
+        weight = model[3].weight
+        with torch.no_grad():
+            weight.copy_(cut(weight, 8))
+        return model(pictures()).square().mean() + (weight.t()[:3] * 1.1).sum()
+
+    assert seen(forward).roundoff == 2.0**-24
+
+
+def test_a_narrow_range_beside_coarser_numbers():
+    look = seen(lambda m: m(pictures()).to(torch.bfloat16).mul(3).half().mul(3).float().mean())
+    assert (look.roundoff, look.name, look.dtype) == (2.0**-8, "bfloat16", torch.float16)
+    assert "test_precision_seen.py" in look.narrow
+    assert seen(lambda m: m(pictures()).to(torch.bfloat16).mul(3).float().mean()).narrow is None

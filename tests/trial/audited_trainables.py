@@ -66,6 +66,17 @@ class Overflowing(Mlp):
         return (scaled.half() if self.fault == "half" else scaled).to(found.dtype) * 2.0**-18, carry
 
 
+class Exploding(Mlp):
+    """Has a loss of 1e5 or so, which float16 cannot hold; an arm may go through it, or get it wrong."""
+
+    def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        loss, carry = super().loss(model, batch, carry)
+        loss = loss * 2.0**20
+        if self.fault == "infinite":
+            loss = loss + torch.where(loss > 0, torch.inf, 0.0)
+        return (loss.half().float() if self.fault == "half" else loss), carry
+
+
 class Faint(Mlp):
     """Has a loss so small that its gradients underflow in float16, which an arm may go through."""
 

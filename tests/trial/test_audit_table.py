@@ -242,6 +242,7 @@ def test_a_cast_inside_the_loss_is_no_bug_in_one_arm_or_all(tmp_path: Path, kind
     reference = arm(fault="float32 inside")
     one = judge(tmp_path / "one", "Mlp", arm(**settings), reference, batches=1, audit=1)
     assert one.cause == ("BITWISE EQUAL" if kind == "float32" else "REDUCED PRECISION"), wrong(one)
+    assert kind == "float32" or f"rounding in {kind} (arm other)" in one.contrast.verdict.sentence
 
 
 def test_weights_drawn_in_another_type_are_confounded(root: Path) -> None:
@@ -297,6 +298,28 @@ def test_a_fault_beside_a_cast_to_float16_is_a_bug(root: Path) -> None:
 def test_float16_that_cannot_hold_a_number_is_reduced_precision(root: Path) -> None:
     judged = judge(root, "Overflowing", arm(fault="half"), batches=1, audit=1)
     assert judged.cause == "REDUCED PRECISION", wrong(judged)
+
+
+@pytest.mark.parametrize(("fault", "cause"), [("half", "REDUCED PRECISION"), ("infinite", "BUG")])
+def test_a_first_loss_that_is_not_finite_is_held_against_float64_although_the_trial_ends_there(
+    root: Path, fault: str, cause: str
+) -> None:
+    judged = judge(root, "Exploding", arm(fault=fault), batches=1, audit=1)
+    assert judged.cause == cause, judged.rows
+    (loss,) = (row for row in judged.rows if row["check"] == "distance")
+    says = "float16 cannot hold what the reference holds (aten.mul.Tensor gives "
+    assert (says if fault == "half" else "though nothing the reference computes is beyond the range") in loss["detail"]
+
+
+def test_float16_inside_a_coarser_arm_keeps_its_range_and_its_name(root: Path) -> None:
+    low = {"precision": "bfloat16"}
+    other, reference = arm(low, fault="float16 inside"), arm(low, fault="float32 inside")
+    judged = judge(root, "Faint", other, reference, batches=2, audit=2)
+    assert judged.cause == "REDUCED PRECISION", wrong(judged)
+    (seen,) = (row for row in judged.rows if row["check"] == "precision")
+    assert seen["dtype"] == "bfloat16 with float16"
+    assert "float16 at " in seen["detail"]
+    assert any("underflow to zero in float16" in row["detail"] for row in judged.rows if row["quantity"] == "gradient")
 
 
 def test_a_carry_that_is_not_detached_fails_the_trial_in_torchs_words(root: Path) -> None:
