@@ -18,6 +18,7 @@ from analysis.gap import gap
 from analysis.gap_report import GapReport
 from analysis.html_tables import table
 from analysis.methods import methods
+from analysis.probed import has_probes
 from analysis.provenance import arm_settings, diffs, machines, versions
 from analysis.report_body import body
 from analysis.reproduce import commands, grid_text
@@ -39,7 +40,7 @@ def write_report(run: Run, output: Path, progress: Progress | None = None) -> No
         StoreError: the page cannot be written there.
     """
     report = gap(run)  # what is wrong with the run is said before a kernel starts
-    bodies = [body(run_notebook(path, run.paths.root, progress)) for path in notebooks()]
+    bodies = [body(run_notebook(path, run.paths.root, progress)) for path in notebooks(has_probes(run))]
     write_aside(output, page(run, report, bodies).encode())
 
 

@@ -21,14 +21,19 @@ from ablate.errors import AblateError, Problem
 
 PARAMETERS = "parameters"
 LONGEST_SOCKET = 80
+NEED_PROBES = ("04_saddles.ipynb",)
 FOLDER = Path(__file__).parent / "notebooks"
 Progress = Callable[[str, int, int], None]
 """Called with the notebook's name, the cell it begins (from 1) and how many there are."""
 
 
-def notebooks() -> list[Path]:
-    """Return the shipped notebooks, in the order of their names."""
-    return sorted(FOLDER.glob("*.ipynb"))
+def notebooks(probed: bool) -> list[Path]:
+    """Return the shipped notebooks that have something to show, in the order of their names.
+
+    Args:
+        probed: whether the run has probes of its curvature.
+    """
+    return [path for path in sorted(FOLDER.glob("*.ipynb")) if probed or path.name not in NEED_PROBES]
 
 
 def run_notebook(path: Path, run: Path, progress: Progress | None = None) -> Any:

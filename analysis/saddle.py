@@ -39,6 +39,7 @@ def saddle(run: Run, seed: int = 0) -> SaddleReport:
     time = time_near_saddles(trials, compared, seed)
     found = indicator_contrasts(trials, compared, seed)
     course = courses(probed, grid.arms, grid.factors)
+    slopes = sum(one.kinds["on a slope"] for one in course), sum(one.snapshots for one in course)
     return SaddleReport(
         study=grid.study,
         question=grid.question,
@@ -46,7 +47,7 @@ def saddle(run: Run, seed: int = 0) -> SaddleReport:
         run=run_line(run.paths.root, trials, recorded, len(grid.blocks)),
         looked=conditions_words(probed),
         floor=floor_words(probed),
-        answer=answer(time, refused, len(players(probed)) > 1),
+        answer=answer(time, refused, len(players(probed)) > 1, slopes),
         courses=course,
         games=games(probed, grid.arms, grid.factors),
         time=time,

@@ -37,13 +37,16 @@ class Answer:
     rule: str = RULE
 
 
-def answer(found: Sequence[TimeNearSaddles], refused: Sequence[str], several: bool) -> Answer:
+def answer(
+    found: Sequence[TimeNearSaddles], refused: Sequence[str], several: bool, slopes: tuple[int, int] = (0, 0)
+) -> Answer:
     """Answer.
 
     Args:
         found: the contrasts that could be compared.
         refused: those that could not, and why.
         several: whether there are several players, so that each is named.
+        slopes: how many of all snapshots after training began are on a slope, and how many there are.
     """
     if not found and not refused:
         return Answer("NOTHING TO COMPARE", "the grid has no contrast of its own.")
@@ -54,7 +57,7 @@ def answer(found: Sequence[TimeNearSaddles], refused: Sequence[str], several: bo
         return Answer("YES", "; ".join(_difference(one, several) for one in different) + "." + also)
     if found and not refused and all(one.decision == "ALIKE" for one in found):
         blocks = min(one.n for one in found)
-        return Answer("NO", f"{_alike(found)}, in these {plural(blocks, 'block')}.")
+        return Answer("NO", f"{_alike(found, slopes)}, in these {plural(blocks, 'block')}.")
     open_ones = [f"{_name(one, several)}: {_why(one)}" for one in found if one.decision == "UNDECIDED"]
     return Answer("NOT DECIDED", "; ".join([*open_ones, *refused]) + ".")
 
@@ -77,10 +80,11 @@ def _difference(one: TimeNearSaddles, several: bool) -> str:
     )
 
 
-def _alike(found: Sequence[TimeNearSaddles]) -> str:
+def _alike(found: Sequence[TimeNearSaddles], slopes: tuple[int, int]) -> str:
     shares = [share for one in found for share in (one.reference, one.other) if share is not None]
     if not any(shares):
-        return "no snapshot of any arm is near a saddle"
+        where = f" ({slopes[0]} of {slopes[1]} are on a slope, near nothing)" if slopes[0] else ""
+        return f"no snapshot of any arm is near a saddle{where}"
     low, high = points(min(shares)), points(max(shares))
     how_many = f"{low} to {high}" if low != high else low
     return f"every arm is near a saddle in about as many of its snapshots as the others ({how_many})"

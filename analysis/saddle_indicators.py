@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.outcomes import Outcome
+from analysis.outcomes import LARGEST, Outcome
 from analysis.probed import Probed
 from analysis.trials import Trial
 
@@ -102,4 +102,5 @@ def _mean(
     known = [one for one in values if one is not None]
     if len(known) < len(values):
         return Outcome(None, f"{words} was not found after batch {at[values.index(None)]}")
-    return Outcome(math.fsum(known) / len(known))
+    mean = math.fsum(known) / len(known) if max(map(abs, known)) <= LARGEST else math.inf
+    return Outcome(mean) if math.isfinite(mean) else Outcome(None, f"{words} is too large to compare")

@@ -61,6 +61,7 @@ def notes(
         *_undecided(courses),
         *_unconverged(probed),
         *_shares(probed),
+        *_gradient(probed),
         *_escape(probed),
         *_devices(probed),
         *_family(time, contrasts),
@@ -119,6 +120,17 @@ def _shares(probed: Sequence[Probed]) -> list[str]:
     if len(methods) > 1:
         said.append("Exact and estimated shares stand side by side: the models are of different size.")
     return said
+
+
+def _gradient(probed: Sequence[Probed]) -> list[str]:
+    seen = [found.value for one in probed if (found := one.first("gradient_captured")) is not None]
+    if not seen or min(seen) > 0.99:
+        return []
+    return [
+        f"Of the gradient {100 * min(seen):.0f}% to {100 * max(seen):.0f}% was seen, the part of its squared norm in "
+        "the Krylov space: its share in negative curvature is a lower bound, and a difference between arms may be one "
+        "in how much was seen."
+    ]
 
 
 def _escape(probed: Sequence[Probed]) -> list[str]:

@@ -41,6 +41,7 @@ def test_the_wheel_holds_code_data_configs_and_no_tests(wheel: Path) -> None:
         "analysis/gap.py",
         "analysis/notebooks/01_gap.ipynb",
         "analysis/notebooks/02_verdict.ipynb",
+        "analysis/notebooks/04_saddles.ipynb",
         "analysis/templates/report.html.j2",
     ):
         assert wanted in names

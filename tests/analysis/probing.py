@@ -86,26 +86,27 @@ def game(batches: int, real: Sequence[float], imaginary: Sequence[float], **colu
     ]
 
 
-def surface(centre: str, batches: int, size: int = 11, extent: float = 2.0) -> list[dict[str, Any]]:
-    """Return the rows of a saddle's loss surface, 5 x^2 - y^2 + 2, one a line."""
+LOOK = {"method": "exact", "dtype": "float64", "device": "cpu", "mode": "train", "samples": 64, "player": "model"}
+
+
+def surface(batches: int, size: int = 15, extent: float = 2.0, **columns: Any) -> list[dict[str, Any]]:
+    """Return the rows of a saddle's loss surface, 5 x^2 - y^2 + 6, one a line."""
     xs, ys = np.linspace(-extent, extent, size), np.linspace(-extent, extent, size)
-    common = {"batches": batches, "player": "model", "name": "surface", "method": "exact", "unit": "loss"}
-    common |= {"dtype": "float64", "device": "cpu", "mode": "train", "samples": 64, "probe_hash": "0123456789abcdef"}
+    common = {**LOOK, "batches": batches, "name": "surface", "unit": "parameter", "probe_hash": "0123456789abcdef"}
+    common |= columns
     return [
-        {**common, "position": at, "value": float(y), "points": xs.tolist(), "masses": (5 * xs**2 - y**2 + 2).tolist(),
-         "text": centre}
+        {**common, "position": at, "value": float(y), "points": xs.tolist(), "masses": (5 * xs**2 - y**2 + 6).tolist()}
         for at, y in enumerate(ys)
-    ]  # fmt: skip
+    ]
 
 
-def projection(centre: str, batches: int, x: float, y: float) -> list[dict[str, Any]]:
-    """Return where a snapshot lies on a surface."""
-    common = {"batches": batches, "player": "model", "method": "exact", "text": centre, "dtype": "float64"}
-    common |= {"device": "cpu", "mode": "train", "samples": 64, "probe_hash": "0123456789abcdef"}
+def projection(batches: int, snapshot_of: str, x: float, y: float, **columns: Any) -> list[dict[str, Any]]:
+    """Return where another snapshot, ``trial_id@batches``, lies on the surface around the one after ``batches``."""
+    common = {**LOOK, "batches": batches, "text": snapshot_of, "probe_hash": "0123456789abcdef", **columns}
     return [
         {**common, "name": "projection", "position": 0, "value": x, "unit": "parameter"},
         {**common, "name": "projection", "position": 1, "value": y, "unit": "parameter"},
-        {**common, "name": "projection_loss", "value": 5 * x**2 - y**2 + 2, "unit": "loss"},
+        {**common, "name": "projection_loss", "value": 5 * x**2 - y**2 + 7, "unit": "loss"},
     ]
 
 

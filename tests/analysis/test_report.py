@@ -160,8 +160,10 @@ def test_the_page_loads_neither_torch_nor_ray(run):
 
 
 def test_notebooks_are_prose_and_calls_only():
-    assert [path.name for path in notebooks()] == ["01_gap.ipynb", "02_verdict.ipynb"]
-    for path in notebooks():
+    always = ["01_gap.ipynb", "02_verdict.ipynb"]
+    assert [path.name for path in notebooks(probed=False)] == always
+    assert [path.name for path in notebooks(probed=True)] == [*always, "04_saddles.ipynb"]
+    for path in notebooks(probed=True):
         notebook = nbformat.read(path, as_version=4)
         nbformat.validate(notebook)
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -182,7 +184,7 @@ def notebook(tmp_path, *sources):
 
 def test_a_cell_that_fails_is_named_and_leaves_no_page(run, tmp_path, monkeypatch):
     path = notebook(tmp_path, "import os\nassert os.path.isabs(RUN), RUN", "seen = 1\n{}['missing']", "seen = 2")
-    monkeypatch.setattr("analysis.report.notebooks", lambda: [path])
+    monkeypatch.setattr("analysis.report.notebooks", lambda probed: [path])
     from analysis.report import write_report
 
     with pytest.raises(AblateError) as raised:
@@ -292,6 +294,7 @@ def test_templates_and_notebooks_lie_in_the_package():
     assert (root / "templates" / "report.html.j2").exists()
     assert (root / "notebooks" / "01_gap.ipynb").exists()
     assert (root / "notebooks" / "02_verdict.ipynb").exists()
+    assert (root / "notebooks" / "04_saddles.ipynb").exists()
 
 
 @pytest.mark.parametrize("cell", [2, 9])

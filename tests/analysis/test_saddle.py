@@ -93,7 +93,10 @@ def test_undecided_snapshots_forbid_a_no(tmp_path):
     none = {"plain": lambda block: [SLOPE] * 3, "slow": lambda block: [MINIMUM] * 3}
     found = saddle(study(tmp_path / "a", kinds(none)))
     assert found.answer.word == "NO"
-    assert found.answer.sentence == "no snapshot of any arm is near a saddle, in these 7 blocks."
+    assert (
+        found.answer.sentence
+        == "no snapshot of any arm is near a saddle (21 of 48 are on a slope, near nothing), in these 7 blocks."
+    )
     alike = {name: lambda block: [SADDLE, MINIMUM, SLOPE] for name in ("plain", "slow")}
     assert saddle(study(tmp_path / "b", kinds(alike))).answer.sentence == (
         "every arm is near a saddle in about as many of its snapshots as the others (33%), in these 7 blocks."
