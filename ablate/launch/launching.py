@@ -68,7 +68,7 @@ def launch(
     """
     display = Display(console)
     try:
-        _check_placement(study, launcher, node_types)
+        known = _check_placement(study, launcher, node_types)
         launch_id, told = uuid.uuid4().hex, display.note
         with sigterm_raises(), open_store(root, study.grid, study.path.read_bytes(), launch_id, told) as store:
             here = Path(root) if store.remote is None else store.paths.root
@@ -88,7 +88,7 @@ def launch(
             _same_code(store, prepared, allow_mixed_code)
             tasks = [make_task(study, store, spec, prepared) for spec in pending]
             store.publish()
-            waiting = Waiting(display.note, lambda: node_types or launcher.node_types())
+            waiting = Waiting(display.note, lambda: known or launcher.node_types())
             ended = Ended(store, study.grid.outcome, tasks, len(study.specs), display, waiting)
             try:
                 launcher.run(tasks, ended, waiting)
@@ -109,14 +109,17 @@ def launch(
         launcher.close()
 
 
-def _check_placement(study: Study, launcher: Launcher, node_types: Sequence[NodeType]) -> None:
+def _check_placement(study: Study, launcher: Launcher, node_types: Sequence[NodeType]) -> Sequence[NodeType]:
+    """Return what the cluster can add, as far as that had to be asked."""
     requests = {spec.arm: spec.resources for spec in study.specs}
     nodes = launcher.nodes()
+    known = node_types
     if placement.unmet(requests, nodes):
         known = node_types or launcher.node_types()
         placement.check(requests, nodes, study.where, known, "" if known else launcher.if_unmet)
     if study.grid.probes.curvature:
         check_placement(study, study.grid.probes.curvature, launcher)
+    return known
 
 
 def _probe(study: Study, store: Store, launcher: Launcher, display: Display, allow_mixed_code: bool) -> Probed:
