@@ -1,141 +1,164 @@
-"""Both ends of a Hessian's spectrum: products, true errors, and what a product costs; beside it scipy's ``eigsh``.
+"""Both ends of a Hessian's spectrum, its density and its trace: beside the packages people use for them.
 
-    OMP_NUM_THREADS=1 python benchmarks/curvature.py [seeds]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/curvature.py --peers DIR [--repeats 3] [--only TASK] [--json FILE]
 
-Three networks trained for a few steps on the packaged MNIST images: a fully connected autoencoder, a convnet with
-cross-entropy, and a convolutional LSTM over crops that move. Every method has the same float64 products and is asked
-for a relative error of 1e-3 at both ends; true errors are against a run of our own to 1e-9 from another start. The
-peer is what people write by hand: ``scipy.sparse.linalg.eigsh(which="BE")``. Packages that compute Hessian spectra
-(PyHessian, curvlinops, hessian-eigenthings) are not installed by this project and not measured here yet. Medians over
-seeds; times are of the one thread's processor.
+``--peers`` is a folder with the packages that are compared, which this project does not install: PyHessian 0.1,
+curvlinops-for-pytorch 3.0.1 and hessian-eigenthings 1.0.0a5, by ``pip install --target DIR --no-deps``, and what they
+import: backpack-for-pytorch, einconv, linear_operator, opt_einsum, jaxtyping, wadler_lindig, einops, unfoldNd, tqdm.
+
+Three networks in float64 (``curvature_networks.py``), each method in a process of its own (``curvature_one.py``), at
+its defaults and at its best setting (``curvature_methods.py``). Every method is asked for a relative error of 1e-3 at
+both ends; true errors are against a run to 1e-9 from another start. Products are counted where they are called.
+Seconds are the one thread's processor time, medians of the repeats (one run of what takes over 20 seconds), errors the
+worst of them. Memory is the resident set's peak beside that of one gradient, and what is left when all results were
+dropped.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import subprocess
 import sys
-import time
-from collections.abc import Callable
-from statistics import median
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh
-from torch import Tensor, nn
+from curvature_methods import METHODS, missing
+from curvature_networks import NAMES
+from rich.console import Console
+from rich.table import Table
 
-from ablate.curvature import Hessian, Objective, Plan, look, objective
 from ablate.trial.cpu import cpu_model
-from trainables import mnist
 
+TASKS = ("ends", "product", "density", "warm")
 TOLERANCE = 1e-3
-HIDDEN, FRAMES, SIZE = 40, 6, 16
 
 
-class ConvLstm(nn.Module):
-    """Predicts each frame from those before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gates = nn.Conv2d(1 + HIDDEN, 4 * HIDDEN, 3, padding=1)
-        self.out = nn.Conv2d(HIDDEN, 1, 3, padding=1)
-
-    def forward(self, frames: Tensor) -> Tensor:
-        """Take and return frames in the second dimension; one fewer comes back."""
-        h = c = frames.new_zeros(len(frames), HIDDEN, *frames.shape[-2:])
-        predicted = []
-        for t in range(frames.shape[1] - 1):
-            i, f, o, g = self.gates(torch.cat([frames[:, t : t + 1], h], dim=1)).chunk(4, dim=1)
-            c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-            h = o.sigmoid() * c.tanh()
-            predicted.append(self.out(h))
-        return torch.cat(predicted, dim=1)
+def one(task: str, name: str, folder: str, count: int, *rest: str) -> dict[str, Any]:
+    """Run one measurement in a process of its own."""
+    command = [sys.executable, str(Path(__file__).with_name("curvature_one.py")), task, name, folder, str(count), *rest]
+    path = os.pathsep.join(p for p in sys.path if p)
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
-Loss = Callable[[nn.Module, tuple[Tensor, Tensor]], Tensor]
+def measured(tasks: list[str], repeats: int, console: Console) -> dict[str, Any]:
+    """Return everything that was asked for, by network."""
+    found: dict[str, Any] = {}
+    with TemporaryDirectory() as folder:
+        for name in NAMES:
+            here: dict[str, Any] = {"reference": one("reference", name, folder, repeats)}
+            if "ends" in tasks:
+                here["ends"] = {}
+                for method, (package, _) in METHODS.items():
+                    if missing(package):
+                        here["ends"][method] = {"failed": f"{package} is not there"}
+                        continue
+                    here["ends"][method] = one("ends", name, folder, repeats, method)
+                    console.print(name, method, here["ends"][method], style="dim")
+            for task in ("product", "density", "warm"):
+                if task in tasks:
+                    here[task] = one(task, name, folder, repeats)
+                    console.print(name, here[task], style="dim")
+            found[name] = here
+    return found
 
 
-def networks() -> dict[str, tuple[nn.Module, Loss, tuple[Tensor, Tensor], float]]:
-    """Return the networks: model, loss, batch and learning rate."""
-    torch.manual_seed(0)
-    digits = mnist.load()
-    rows = digits.train[:: len(digits.train) // 256][:256]
-    flat, labels = torch.from_numpy(digits.floats(rows)), torch.from_numpy(digits.labels[rows])
-    images = flat.reshape(-1, 1, 28, 28)
-    dense = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, 128), nn.ReLU())
-    dense.append(nn.Linear(128, 784)).append(nn.Sigmoid())
-    conv = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3, padding=1))
-    conv.extend([nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(1568, 18), nn.ReLU(), nn.Linear(18, 10)])
-    film = torch.stack([images[:8, 0, t : t + SIZE, t : t + SIZE] for t in range(FRAMES)], dim=1)
-    return {
-        "autoencoder": (dense, lambda m, b: (m(b[0]) - b[1]).square().mean(), (flat, flat), 1.0),
-        "convnet": (conv, lambda m, b: nn.functional.cross_entropy(m(b[0]), b[1]), (images[:128], labels[:128]), 0.1),
-        "ConvLSTM": (ConvLstm(), lambda m, b: (m(b[0]) - b[1]).square().mean(), (film, film[:, 1:]), 0.1),
-    }
+def ends_table(name: str, here: Mapping[str, Any]) -> Table:
+    """Return one network's methods. In brackets: times ours."""
+    known = here["reference"]
+    top, bottom = known["top"], known["bottom"]
+    title = f"{name}, {known['parameters']:,} parameters: eigenvalues from {bottom:.4g} to {top:.4g}"
+    table = Table(title=title, title_justify="left")
+    columns = ("products", "seconds", "error, top", "error, bottom", "density", "bounds", "peak MB", "kept MB")
+    for column in ("method", *columns):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    ours = here["ends"]["ours"]
+    for method, row in here["ends"].items():
+        if "failed" in row:
+            table.add_row(method, row["failed"], *[""] * (len(columns) - 1))
+            continue
+        products = f"{row['products']:.0f} ({row['products'] / ours['products']:.2g}x)"
+        seconds = f"{row['seconds']:.2f} ({row['seconds'] / ours['seconds']:.2g}x)"
+        errors = [_error(row["top_error"]), _error(row["bottom_error"])]
+        yes = ["yes" if row["density"] else "no", "yes" if method == "ours" else "no"]
+        table.add_row(method, products, seconds, *errors, *yes, f"{row['peak_mb']:.0f}", f"{row['kept_mb']:.0f}")
+    return table
 
 
-def trained(model: nn.Module, loss: Loss, batch: tuple[Tensor, Tensor], rate: float, steps: int = 40) -> None:
-    """Take some steps, so that the point is none that an initialiser made."""
-    optimiser = torch.optim.SGD(model.parameters(), lr=rate)
-    for _ in range(steps):
-        optimiser.zero_grad()
-        loss(model, batch).backward()
-        optimiser.step()
+def _error(value: float) -> str:
+    if value != value:
+        return "not given"
+    return f"{value:.1e}" if value <= TOLERANCE else f"[bold red]{value:.1e}[/]"
 
 
-def seconds(call: Callable[[], object], repeats: int = 5) -> float:
-    """Return the median time of a call; the first is not counted."""
-    times = []
-    for _ in range(repeats + 1):
-        begun = time.thread_time()
-        call()
-        times.append(time.thread_time() - begun)
-    return median(times[1:])
+def ways_table(title: str, found: Mapping[str, Mapping[str, float]], form: str) -> Table:
+    """Return ways as rows and networks as columns."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("way")
+    for name in found:
+        table.add_column(name, justify="right")
+    for way in dict.fromkeys(way for ways in found.values() for way in ways):
+        values = (ways.get(way) for ways in found.values())
+        table.add_row(way, *("" if value is None else format(value, form) for value in values))
+    return table
 
 
-def by_eigsh(target: Objective, seed: int) -> tuple[float, float, int]:
-    """Return both ends and the products that scipy needs for them."""
-    hessian = Hessian(target)
-    n = hessian.dimension
-    operator = LinearOperator((n, n), lambda v: (hessian @ torch.from_numpy(v.reshape(-1))).numpy(), dtype=np.float64)
-    start = np.random.default_rng(seed).standard_normal(n)
-    low, high = eigsh(operator, k=2, which="BE", tol=TOLERANCE, v0=start, return_eigenvectors=False)
-    return float(low), float(high), hessian.products
-
-
-def measure(model: nn.Module, loss: Loss, batch: tuple[Tensor, Tensor], seeds: range) -> None:
-    """Print a line for each method on one network."""
-    target = objective(model, loss, [batch])
-    exact = look(Hessian(target), Plan(tolerance=1e-9, most_steps=400, probes=0, seed=99))
-    kept, anew = Hessian(target), Hessian(target, keep=False)
-    vector = torch.randn(kept.dimension, dtype=torch.float64)
-    gradient = seconds(lambda: anew.gradient_at(torch.zeros_like(vector)))
-    costs = seconds(lambda: kept @ vector) / gradient, seconds(lambda: anew @ vector) / gradient
-    print(f"  {kept.dimension:,} parameters; a product costs {costs[0]:.2f} gradients with the graph kept, ", end="")
-    print(f"{costs[1]:.2f} built anew")
-    rows: dict[str, list[tuple[float, ...]]] = {"ours": [], "eigsh": []}
-    for seed in seeds:
-        begun = time.thread_time()
-        found = look(Hessian(target), Plan(tolerance=TOLERANCE, seed=seed))
-        rows["ours"].append((found.products, time.thread_time() - begun, found.top.value, found.bottom.value))
-        begun = time.thread_time()
-        low, high, products = by_eigsh(target, seed)
-        rows["eigsh"].append((products, time.thread_time() - begun, high, low))
-    for method, measured in rows.items():
-        products, took, *_ = (median(column) for column in zip(*measured, strict=True))
-        top = max(abs(row[2] / exact.top.value - 1) for row in measured)
-        bottom = max(abs(row[3] / exact.bottom.value - 1) for row in measured)
-        print(f"  {method:6} {products:5.0f} products {took:6.1f} s   worst error: top {top:.1e}, bottom {bottom:.1e}")
+def show(found: Mapping[str, Any], tasks: list[str], console: Console) -> None:
+    """Print the tables."""
+    for name, here in found.items():
+        if "ends" in here:
+            console.print(ends_table(name, here))
+    for task in tasks[:]:
+        failed = {name: here[task]["failed"] for name, here in found.items() if task in here and "failed" in here[task]}
+        for name, words in failed.items():
+            console.print(f"{task}, {name}: {words}", style="red")
+        if failed:
+            tasks.remove(task)
+    if "product" in tasks:
+        ways = {name: here["product"]["ways"] for name, here in found.items()}
+        console.print(ways_table("One product, in gradients", ways, ".2f"))
+    if "density" in tasks:
+        w1 = {name: here["density"]["w1"] for name, here in found.items()}
+        console.print(ways_table("Density at equal products: Wasserstein-1 error over mean |eigenvalue|", w1, ".4f"))
+        trace = {name: here["density"]["trace"] for name, here in found.items()}
+        console.print(ways_table("Trace at 99 products: root mean squared relative error", trace, ".2%"))
+    if "warm" in tasks:
+        rows = ("cold", "warm", "ratio", "worst_error")
+        warm = {name: {key: here["warm"][key] for key in rows} for name, here in found.items()}
+        console.print(ways_table("Five snapshots: products from random starts, and from the last vectors", warm, ".4g"))
 
 
 def main() -> None:
-    """Measure every network."""
-    seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
-    torch.set_num_threads(1)
-    print(f"{cpu_model()}, Python {sys.version.split()[0]}, torch {torch.__version__}, {len(seeds)} seeds")
-    for name, (model, loss, batch, rate) in networks().items():
-        trained(model, loss, batch, rate)
-        print(name)
-        measure(model, loss, batch, seeds)
-    print("ours: both ends with bounds, density, trace, index, and one product held against a difference of gradients")
+    """Measure, print, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peers", help="a folder with the packages to compare with")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--only", choices=TASKS, action="append", help="measure this; may be given again")
+    parser.add_argument("--json", help="also write everything that was measured to this file")
+    asked = parser.parse_args()
+    if asked.peers:
+        sys.path.insert(1, asked.peers)
+    console, tasks = Console(), asked.only or list(TASKS)
+    load = os.getloadavg()
+    found = measured(tasks, asked.repeats, Console(stderr=True))
+    versions = f"Python {sys.version.split()[0]}, torch {torch.__version__}"
+    machine = {"cpu": cpu_model(), "versions": versions, "load_before": load, "load_after": os.getloadavg()}
+    console.print(f"{machine['cpu']}, {versions}, one thread, medians of {asked.repeats}", highlight=False)
+    console.print(f"load {load[0]:.1f} before, {os.getloadavg()[0]:.1f} after, of {os.cpu_count()} cores")
+    show(found, list(tasks), console)
+    gone = sorted({package for package, _ in METHODS.values() if missing(package)})
+    if gone:
+        console.print(f"not there, so not compared: {', '.join(gone)} (--peers)", style="bold")
+    if asked.json:
+        Path(asked.json).write_text(json.dumps({"machine": machine, "networks": found}, indent=1))
 
 
 if __name__ == "__main__":

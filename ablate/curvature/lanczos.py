@@ -1,4 +1,4 @@
-"""One Krylov space of a symmetric operator: Lanczos, reorthogonalised in full and twice (Parlett 1998, ch. 6.9, 13).
+"""One Krylov space of a symmetric operator: Lanczos, reorthogonalised in full, twice where needed (Parlett 1998, 6.9).
 
 With a basis that is orthogonal to working precision, Ritz values have no ghost copies, each is a Rayleigh quotient
 (so at least as many eigenvalues lie below a number as Ritz values do), and the last entry of a Ritz vector gives the
@@ -19,6 +19,10 @@ from torch import Tensor
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Product = Callable[[Tensor], Tensor]
+
+CANCELLED = 0.5
+"""An image of which less than this is new is made orthogonal twice (Daniel, Gragg, Kaufman and Stewart 1976): once
+leaves eps over this share of the basis in it, and Ritz values ask for no more than sqrt(eps) (Simon 1984)."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +87,10 @@ class Krylov:
             stray = float(coefficients[: m - 1].norm()) * float(np.sqrt(len(image) / (m - 1)))
             self.rounding = max(self.rounding, stray)
         rest = image - coefficients @ rows
-        rest -= (rows @ rest) @ rows  # once more: the first pass leaves what cancellation left
         beta = float(rest.norm())
+        if beta < CANCELLED * float(image.norm()):  # once more: the first pass leaves what cancellation left
+            rest -= (rows @ rest) @ rows
+            beta = float(rest.norm())
         scale = max(map(abs, [*self._alpha, *self._beta]))
         if m + 1 == len(image) - self._deflated_rank or beta <= np.finfo(np.float64).eps * len(self) * scale:
             self.exhausted, beta = True, 0.0

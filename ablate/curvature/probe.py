@@ -83,17 +83,18 @@ def look(
     draws = torch.Generator(target.device).manual_seed(plan.seed)
     verify(hessian, draws)
     if exact:
-        edges, rows = _exact(hessian, plan)
+        edges = _exact(hessian, plan)
         density: Density | None = exact_density(edges.ritz.values)
+        in_basis = hessian.gradient.to(torch.float64)
     else:
         krylov = Krylov(hessian.__matmul__, _start(n, draws, target, warm))
         edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick)
-        rows = krylov.vectors(edges.ritz.inner)
-        density = _density(hessian, plan, edges, rows, draws) if plan.probes else None
+        density = _density(hessian, plan, edges, krylov, draws) if plan.probes else None
+        in_basis = krylov.basis @ hessian.gradient.to(torch.float64)
     gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values
     floor = plan.floor * float(np.abs(values).max())
     certain: Mask = np.asarray(values + edges.rounding < -floor)
-    squares: Array = ((rows @ gradient) ** 2).cpu().numpy()
+    squares: Array = (in_basis.cpu().numpy() @ edges.ritz.inner) ** 2
     newton = decrement(squares, values, float(gradient @ gradient), floor)
     bottom = edges.bottom[0]
     resolved = bottom.converged and bottom.value - bottom.estimate > -floor
@@ -123,19 +124,19 @@ def _random(n: int, draws: torch.Generator) -> Tensor:
     return drawn
 
 
-def _exact(hessian: Hessian, plan: Plan) -> tuple[Edges, Tensor]:
+def _exact(hessian: Hessian, plan: Plan) -> Edges:
     values, vectors, bound = dense.spectrum(hessian.__matmul__, hessian.dimension, hessian.objective.device)
     rows = torch.from_numpy(vectors.T.copy()).to(hessian.objective.device)
     edge = [Edge(float(value), bound, bound, True, row) for value, row in zip(values, rows, strict=True)]
     ritz = Ritz(values, np.zeros_like(values), np.full_like(values, np.nan), vectors)
-    return Edges(tuple(edge[::-1][: plan.top]), tuple(edge[: plan.bottom]), ritz, bound), rows
+    return Edges(tuple(edge[::-1][: plan.top]), tuple(edge[: plan.bottom]), ritz, bound)
 
 
-def _density(hessian: Hessian, plan: Plan, edges: Edges, rows: Tensor, draws: torch.Generator) -> Density:
+def _density(hessian: Hessian, plan: Plan, edges: Edges, krylov: Krylov, draws: torch.Generator) -> Density:
     n, ritz = hessian.dimension, edges.ritz
     known = locked(ritz, edges.rounding, plan.tolerance, n)
     samples = [] if known.all() else [quadrature(ritz, known)]
-    against = rows[torch.from_numpy(known).to(rows.device)]
+    against = krylov.vectors(ritz.inner[:, known]) if plan.probes > 1 else None
     for _ in range(plan.probes - 1):
         other = Krylov(hessian.__matmul__, _random(n, draws), against)
         while len(other) < len(ritz.values) and not other.exhausted:
