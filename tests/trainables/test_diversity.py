@@ -47,7 +47,7 @@ def test_coverage_counts_real_images_within_the_distance_of_their_kth_neighbour(
 
 
 def test_samples_drawn_like_the_real_images_cover_as_many_as_naeem_et_al_derive():
-    """Mean over 200 sets of 60; its standard error from them; and a generator that gives half of space is told apart."""
+    """Mean over 200 sets of 60, with its standard error; a generator that gives half of space is told apart."""
     generator, n, k = np.random.default_rng(1), 60, NEIGHBOURS
     expected = 1 - math.prod(n - i for i in range(1, k + 1)) / math.prod(2 * n - i for i in range(1, k + 1))
     good, half = [], []
