@@ -50,7 +50,8 @@ def losses(root) -> list[tuple[str, int, str]]:
 def undisturbed(place: Workplace, *tags: str) -> Done:
     """Run the same grid beside, on this machine and without its sleeps; ``losses`` of ``beside`` are then compared."""
     offers = [word for tag in tags for word in ("--offer", tag)]
-    return place.ablate("launch", "grid.yaml", "--local", "--runs", "beside", *offers, env={"DOUBLES_WELL": "1"})
+    words = ("launch", "grid.yaml", "--local", "--runs", "beside", *offers)
+    return place.finish(place.start(*words, env={"DOUBLES_WELL": "1"}), 600)  # 300 trials after the soak
 
 
 def rows_of(place: Workplace) -> dict[str, dict]:

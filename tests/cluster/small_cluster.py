@@ -124,7 +124,7 @@ class Cluster:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         node.process.wait()
-        while any(map(_runs, dying)):
+        while any(map(runs, dying)):
             time.sleep(0.02)
         self.nodes.remove(node)
 
@@ -206,7 +206,8 @@ class Cluster:
             time.sleep(0.05)
 
 
-def _runs(process: psutil.Process) -> bool:
+def runs(process: psutil.Process) -> bool:
+    """Say whether a process runs: one that has ended and was not asked for its code does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

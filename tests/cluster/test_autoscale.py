@@ -13,6 +13,7 @@ from ablate.cluster.node_types import read_node_types
 from ablate.cluster.simulate import Capacity, Job, simulate
 from ablate.record.reader import Run
 from tests.cluster.scaling_cluster import IDLE_S, INTERVAL_S, ScalingCluster
+from tests.cluster.small_cluster import runs
 from tests.conftest import Workplace, wait_for, whole
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -94,7 +95,7 @@ def test_a_grid_scales_two_types_from_zero_and_back(place, capsys):
     there = max(at for at, counts in watch.seen() if any(counts.values()))
     left = min(at for at, _ in watch.seen() if at > there)
     assert left - finished >= IDLE_S - INTERVAL_S  # none leaves before it was idle for so long
-    assert not [process for process in everything if process.is_running() and process.status() != "zombie"]
+    assert not [process for process in everything if runs(process)]
     with capsys.disabled():
         print(
             f"\nrefused after {refused.seconds:.1f} s; first trial {min(starts) - began:.1f} s after the start; "
