@@ -118,10 +118,11 @@ def wait_for_death(paths: StorePaths, key: AttemptKey) -> None:
     """
     path = paths.rows(*key)
     if not wait_until_free(str(path), DYING_S):
-        pid = read_identity(path).get("pid", "unknown")
+        who = read_identity(path)
+        pid, host = who.get("pid", "unknown"), who.get("host", "an unknown machine")
         where = f"trial {key.trial_id}, attempt {key.attempt}"
-        advice = f"end it (`kill {pid}`), then run the same command again"
-        raise StillWritten(Problem(where, f"its process {pid} still writes {path}", advice=advice))
+        advice = f"end it there (`kill {pid}`), then run the same command again"
+        raise StillWritten(Problem(where, f"its process {pid} on {host} still writes {path}", advice=advice))
 
 
 def cut_off(paths: StorePaths, key: AttemptKey) -> None:

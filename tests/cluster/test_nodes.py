@@ -93,7 +93,7 @@ def test_a_node_that_writes_on_after_the_cluster_lost_it_counts_for_nothing(plac
     done = place.finish(process, 400)
     assert done.code == 0, done.text
     assert f"trial {lost.trial_id}, attempt 1: its process " in done.words
-    assert " still writes " in done.words
+    assert " on east still writes " in done.words
     assert "; what it adds from here on counts for nothing" in done.words
     assert whole(place.root(), batches=400) == 2
     row = rows_of(place)[lost.trial_id]

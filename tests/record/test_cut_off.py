@@ -23,7 +23,7 @@ def test_what_a_process_adds_after_it_was_cut_off_reaches_nobody(root, monkeypat
         lost = Recorder(store.paths, SPEC, 1)
         for k in range(2):
             lost.record(k, 1 / (k + 1), 0.01, {})
-        with pytest.raises(StillWritten, match=rf"trial {SPEC.trial_id}, attempt 1: its process \d+ still writes "):
+        with pytest.raises(StillWritten, match=rf"trial {SPEC.trial_id}, attempt 1: its process \d+ on \S+ still "):
             store.fail(SPEC, 1, "infrastructure", "its node is gone")
         cut_off(store.paths, AttemptKey(SPEC.trial_id, 1))
         lost.record(2, 0.5, 0.01, {})

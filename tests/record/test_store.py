@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -221,7 +222,10 @@ time.sleep(60)
     child = subprocess.Popen([sys.executable, "-c", code, str(root)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "begun\n"
-    with pytest.raises(StoreError, match=rf"trial {spec.trial_id}, attempt 1: its process {child.pid} still writes"):
+    with pytest.raises(
+        StoreError,
+        match=rf"trial {spec.trial_id}, attempt 1: its process {child.pid} on {socket.gethostname()} still writes",
+    ):
         Store.open(root, make_grid(), GIVEN)
     child.kill()
     child.wait()
