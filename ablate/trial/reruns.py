@@ -148,14 +148,14 @@ class Reruns:
             again.step(at, ArmsOwn(again.stepper, seen), *also, inside=mode)
         found, code = looking[self._dtype], max(FLOAT32, looking[torch.float64].roundoff)
         if found.roundoff <= declared.roundoff:
-            seen = replace(declared, of_the_code=code, seen=True)
+            made = replace(declared, of_the_code=code, seen=True)
         else:
-            seen = ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, True, found.dtype)
+            made = ArmPrecision(found.roundoff, found.name, f"{found.name} at {found.where}", code, True, found.dtype)
         narrow = str(found.dtype).removeprefix("torch.")
-        if found.narrow is None or narrow == seen.name:
-            return seen
-        both = f"{seen.name} with {narrow}"
-        return replace(seen, name=both, where=f"{seen.where}; {narrow} at {found.narrow}", held_in=found.dtype)
+        if found.narrow is None or narrow == made.name:
+            return made
+        both = f"{made.name} with {narrow}"
+        return replace(made, name=both, where=f"{made.where}; {narrow} at {found.narrow}", held_in=found.dtype)
 
     def _rerun(self, settings: Any, env: Any, dtype: torch.dtype, reference: bool, compiled: bool = False) -> Rerun:
         device = CPU if reference else self._session.device
