@@ -24,6 +24,7 @@ from ablate.record.mirror import lock_of
 from ablate.record.paths import AttemptKey
 from ablate.remote.growing import Growing, segments
 from ablate.remote.patience import backoff
+from ablate.remote.refusal import Unreachable
 from ablate.trial.node import Node
 from ablate.trial.probe_uploads import ProbeNode
 from ablate.trial.task import FailureKind, TrialEnd, TrialTask
@@ -67,7 +68,7 @@ class Uploading:
             started: told the connection; shutting it down from another thread kills the trial.
 
         Returns:
-            How it ended; failed by its ``store`` if that was away for too long.
+            How it ended; failed by its surroundings if the store was away for too long, by its ``store`` if it refuses.
         """
         if task.remote is None:
             return self._isolation.run(task, started)
@@ -78,6 +79,8 @@ class Uploading:
             with node.uploading():
                 end = self._isolation.run(node.task, started)
             node.finish(end)
+        except Unreachable as error:  # from here: another node may reach it, and the launch knows whether it does
+            return _failed(task, "infrastructure", f"its node lost the store: {error}")
         except StoreError as error:
             return _failed(task, "store", str(error))
         except OSError as error:  # of this machine's disk: another machine may have a better one

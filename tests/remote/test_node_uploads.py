@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ablate.errors import Problem, StoreError
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
+from ablate.remote import patience
 from ablate.remote.growing import Growing
+from ablate.remote.refusal import Unreachable
 from ablate.trial import uploads
 from ablate.trial.task import TrialEnd, TrialTask
 from ablate.trial.uploads import Uploading
@@ -19,17 +22,20 @@ from tests.record.conftest import make_spec
 SPEC = make_spec()
 
 
-class Disk:
-    """Stands for a node's disk, from which files are uploaded: fails so often."""
+BROKEN = OSError(errno.EIO, "Input/output error")
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, failures: float) -> None:
+
+class Disk:
+    """Stands for what files are uploaded from, a node's disk, or to, the store: fails so often."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, failures: float, error: Exception = BROKEN) -> None:
         self.asked = 0
         plain = Growing.send
 
         def send(growing, objects):
             self.asked += 1
             if self.asked <= failures:
-                raise OSError(errno.EIO, "Input/output error")
+                raise error
             plain(growing, objects)
 
         monkeypatch.setattr(Growing, "send", send)
@@ -78,3 +84,18 @@ def test_a_disk_that_goes_on_failing_fails_the_attempt_as_its_surroundings_do(ta
     assert (end.status, end.kind) == ("failed", "infrastructure")  # so another attempt is made, maybe elsewhere
     where = f"trial {SPEC.trial_id} (arm fast, block 0), attempt 1"
     assert end.error == f"{where}: its files could not be uploaded: [Errno 5] Input/output error"
+
+
+def test_a_store_that_this_node_alone_has_lost_is_no_end_of_the_launch(task, monkeypatch):
+    monkeypatch.setattr(patience, "PATIENCE_S", 0.1)
+    disk = Disk(monkeypatch, float("inf"), Unreachable(Problem("s3://bucket/demo", "does not answer")))
+    end = Uploading(Runs(disk, asked=2)).run(task)
+    assert (end.status, end.kind) == ("failed", "infrastructure")
+    assert end.error.endswith(", attempt 1: its node lost the store: s3://bucket/demo: does not answer")
+
+
+def test_a_store_that_refuses_is(task, monkeypatch):
+    disk = Disk(monkeypatch, float("inf"), StoreError(Problem("s3://bucket/demo", "access is refused")))
+    end = Uploading(Runs(disk, asked=2)).run(task)
+    assert (end.status, end.kind) == ("failed", "store")
+    assert end.error.endswith(", attempt 1: s3://bucket/demo: access is refused")
