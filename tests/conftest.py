@@ -20,6 +20,9 @@ import pytest
 from ablate.record.check import check
 from ablate.record.reader import Run
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # tests in a shell's background; what they start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 DOUBLES = Path(__file__).with_name("doubles.py")
 ABLATE = Path(sys.executable).with_name("ablate")
 GONE_S = 4.0
