@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ablate.audit.fresh import fresh_copies
 from ablate.curvature import CurvatureError, Objective, objective
 from ablate.curvature.game import Game, Side, game
 from ablate.design.trial_spec import CurvaturePlan, TrialSpec
@@ -115,13 +116,16 @@ class ProbedModel:
     def side(self, player: Player) -> Side:
         """Return the names, in the model, of the parameters that a player's optimiser steps, and its loss.
 
+        Autograd gets copies of what it saves: code that overwrites a buffer before backward has another gradient than
+        its loss, and what is looked at is the loss.
+
         Raises:
             CurvatureError: the optimiser steps no parameter of the model.
         """
 
         def loss(model: nn.Module, batch: Any) -> Tensor:
             index, tensors = batch
-            with self._precision():
+            with self._precision(), fresh_copies():
                 given = (player.loss or self._stepper.trainable.loss)(model, Batch(index, tensors), None)
             return checked_loss(given, player)[0].reshape(())
 

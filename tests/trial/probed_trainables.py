@@ -88,3 +88,16 @@ class Frozen(Quadratic):
     def players(self, model: Any) -> list[Player]:
         own = nn.Parameter(torch.zeros(1))
         return [Player("other", {"own": own}, torch.optim.SGD([own], lr=1.0), lambda m, b, c: (own.sum(), c))]
+
+
+class Aliased(Quadratic):
+    """Writes two targets into one buffer: sum of w^2 t^2 / 2 for t = 1 and 3, whose backward sees the second only."""
+
+    def loss(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        w = model.weight[0]
+        buffer = np.zeros(self.n, dtype=str(w.dtype).removeprefix("torch."))
+        loss = torch.zeros((), dtype=w.dtype)
+        for t in (1.0, 3.0):
+            buffer[:] = t
+            loss = loss + (w * torch.from_numpy(buffer)).square().sum() / 2
+        return loss, carry

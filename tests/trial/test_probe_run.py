@@ -256,6 +256,15 @@ def test_a_surface_covers_every_projection_and_knows_its_own_losses(tmp_path: Pa
             assert loss == pytest.approx(centre + along + 2.5 * x * x - 0.25 * y * y, abs=1e-6)
 
 
+def test_it_is_the_losss_curvature_where_backward_has_another_gradient(tmp_path: Path) -> None:
+    """A buffer is overwritten before backward: the loss curves by 1 + 9, the gradient that training follows by more."""
+    task = trained(tmp_path, "probed_trainables:Aliased")
+    assert probed(task).status == "done"
+    for batches in (0, 4):
+        for edge in ("lambda_max", "lambda_min"):
+            assert row(task, batches, edge, 0)["value"] == pytest.approx(10, rel=1e-12)
+
+
 def test_the_mode_is_the_models(tmp_path: Path) -> None:
     """In eval, batch norm uses its running numbers and dropout is off: another loss."""
     losses = {}
