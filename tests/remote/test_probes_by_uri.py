@@ -109,14 +109,14 @@ def test_what_was_uploaded_when_a_launch_died_is_taken_in_on_another_machine(buc
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_a_launch_that_is_killed_is_probed_on_another_machine(place, bucket, tmp_path):
     """Its trials are done, its snapshots uploaded; the rows are those of a launch into a folder."""
     uri = bucket.uri("runs/doubles")
     place.grid(TWO, blocks=1, settings="{step_s: 0.4}")
     process = place.start("launch", "grid.yaml", "--local", "--runs", bucket.uri())
     journal = "runs/doubles/journal/"
-    wait_for(lambda: process.poll() is not None or any("probe.jsonl" in n for n in bucket.names(journal)), 200)
+    wait_for(lambda: process.poll() is not None or any("probe.jsonl" in n for n in bucket.names(journal)), 400)
     assert process.poll() is None, process.communicate()
     os.kill(process.pid, signal.SIGINT)
     assert place.finish(process).code == 130
