@@ -3,8 +3,10 @@
 The Ritz values of a space grown from a random unit vector v, weighted by the squared first entries of their vectors,
 are a Gauss quadrature of v's spectral measure, whose mean is the density (Ghorbani, Krishnan and Xiao 2019; Ubaru, Chen
 and Saad 2017). A converged pair is known exactly: it becomes an atom of weight 1/n, and the quadrature's remaining
-weights describe the complement, of dimension n - k. What then is random is v only, and how much is known: the share
-p of a subspace of dimension n in a random unit vector has variance 2 p (1 - p) / (n + 2).
+weights describe the complement, of dimension n - k. What then is random is v only, and how much at most is known: the
+share p of a subspace of n dimensions in v has variance 2 p (1 - p) / (n + 2) if v points anywhere alike. Of random
+signs it is 2 (p n - sum of squares of the projection's diagonal) / n^2, at most 2 p (1 - p) / n (Hutchinson 1990), and
+much less where eigenvectors lie along few parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class Share:
 
     Attributes:
         value: the quadrature's.
-        standard_error: from the random start, by the quadrature's own numbers.
+        standard_error: from the random start, by the quadrature's own numbers; at most, since signs vary less.
         low: the quadrature's lower bracket for the starts used (Chebyshev, Markov, Stieltjes).
         high: the upper one.
     """
@@ -77,7 +79,7 @@ class Density:
             lows.append(weights[: max(below - 1, 0)].sum())
             highs.append(weights[: below + 1].sum())
         p = float(np.mean(values))
-        error = np.sqrt(max(2 * p * (1 - p), 0.0) / (len(values) * (n - known + 2)))
+        error = np.sqrt(max(2 * p * (1 - p), 0.0) / (len(values) * (n - known)))
         low, high = fixed + rest * float(np.mean(lows)), fixed + rest * float(np.mean(highs))
         return Share(fixed + rest * p, rest * float(error), low, min(high, 1.0))
 
@@ -90,7 +92,7 @@ class Density:
         means = np.array([weights @ nodes for nodes, weights in self.samples])
         squares = np.array([weights @ nodes**2 for nodes, weights in self.samples])
         spreads = np.maximum(squares - means**2, 0.0)
-        error = size * np.sqrt(2 * spreads.mean() / (len(means) * (size + 2)))
+        error = size * np.sqrt(2 * spreads.mean() / (len(means) * size))
         return total + size * float(means.mean()), float(error)
 
     @property

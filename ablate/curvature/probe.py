@@ -24,6 +24,9 @@ from ablate.curvature.verified import verify
 WARM_RANDOM = 0.1
 """Size of the random part of a warm start beside vectors of norm 1: without one, a new direction would not be seen."""
 
+NOISE = 0.1
+"""Standard deviation of what is added to a random start's signs."""
+
 
 def probe(
     model: nn.Module,
@@ -120,8 +123,12 @@ def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | 
 
 
 def _random(n: int, draws: torch.Generator) -> Tensor:
-    drawn: Tensor = torch.randn(n, dtype=torch.float64, device=draws.device, generator=draws)
-    return drawn
+    """Return signs and a little noise: signs know each parameter's own share exactly, so a density varies less.
+
+    Of signs alone an eigenvector on two parameters can be missed, (1, -1) by equal signs.
+    """
+    drawn: Tensor = torch.randn(2, n, dtype=torch.float64, device=draws.device, generator=draws)
+    return torch.sign(drawn[0]) + NOISE * drawn[1]
 
 
 def _exact(hessian: Hessian, plan: Plan) -> Edges:

@@ -18,6 +18,7 @@ from tests.curvature.networks import Case, autoencoder, conv_lstm, convnet, eige
 
 @dataclass
 class Known:
+    name: str
     case: Case
     true: np.ndarray[Any, np.dtype[np.float64]]
     found: list[Curvature]
@@ -27,7 +28,7 @@ class Known:
 def known(request: pytest.FixtureRequest) -> Known:
     make: Callable[[], Case] = request.param
     case = make()
-    return Known(case, eigenvalues(case), [probe(*case, seed=seed, exact_below=0) for seed in range(5)])
+    return Known(make.__name__, case, eigenvalues(case), [probe(*case, seed=seed, exact_below=0) for seed in range(5)])
 
 
 def test_both_edges_are_right_to_the_tolerance_and_within_their_bounds(known: Known) -> None:
@@ -72,6 +73,45 @@ def test_converged_pairs_as_atoms_are_no_worse_than_the_plain_quadrature(known: 
         errors.append([wasserstein_distance(d.nodes, known.true, d.weights) for d in (found.density, plain)])
     ours, plain_quadrature = np.mean(errors, axis=0)
     assert ours <= plain_quadrature
+
+
+FARTHEST = {"autoencoder": 0.25, "convnet": 0.2, "conv_lstm": 0.05}
+"""Largest Wasserstein-1 distance of a density from 24 starts, over the mean of |eigenvalue|. Measured: 0.14, 0.11 and
+0.02; the rest is for the starts."""
+
+
+def test_the_density_is_within_a_stated_distance_of_the_true_spectrum(known: Known) -> None:
+    model, loss, batches = known.case
+    found = probe(model, loss, batches, exact_below=0, probes=24).density
+    assert found is not None
+    limit = FARTHEST[known.name] * float(np.abs(known.true).mean())
+    assert wasserstein_distance(found.nodes, known.true, found.weights) < limit
+    # what such a distance tells from: all weight moved by the limit, and the outliers' weight lost
+    assert wasserstein_distance(found.nodes + 2 * limit, known.true, found.weights) > limit
+    kept = np.abs(found.nodes) < 0.1 * known.true[-1]
+    assert wasserstein_distance(found.nodes[kept], known.true, found.weights[kept]) > limit
+
+
+STARTS = 40
+
+
+def test_the_trace_has_no_bias_and_its_errors_are_of_the_size_they_are_said_to_be(known: Known) -> None:
+    """Forty starts, a number fixed beforehand. A bias of 16 % of the sum of |eigenvalue|, planted, is rejected."""
+    model, loss, batches = known.case
+    true, planted = known.true.sum(), 0.16 * np.abs(known.true).sum()
+    for asked in ({}, {"probes": 0, "trace_products": 24}):
+        traces = [probe(model, loss, batches, seed=s, exact_below=0, **asked).trace for s in range(STARTS)]
+        values = np.array([t.value for t in traces if t])
+        errors = np.array([t.standard_error for t in traces if t])
+        assert len(values) == STARTS
+        spread = values.std(ddof=1) / STARTS**0.5
+        assert abs(values.mean() - true) <= 3.5 * spread
+        assert abs(values.mean() + planted - true) > 3.5 * spread
+        assert abs(values.mean() - planted - true) > 3.5 * spread
+        # squares of forty normal deviations leave 0.45 to 1.85 once in 1000 (chi-squared), by their mean;
+        # a density's error is an upper bound, so its deviations may be smaller
+        size = float(np.mean((values - true) ** 2) / np.mean(errors**2))
+        assert (0.2 if not asked else 0.45) < size < 1.85
 
 
 def test_the_trace_is_within_three_standard_errors_on_average(known: Known) -> None:

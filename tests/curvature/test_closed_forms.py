@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ablate.curvature import Curvature, probe
+from ablate.curvature import Curvature, probe, rows
 from ablate.curvature.critical import Decrement
 
 EPS = float(np.finfo(np.float64).eps)
@@ -100,3 +100,42 @@ def test_sizes_weigh_batches_that_are_no_tensors_and_progress_is_told() -> None:
     )
     assert found.top.value == pytest.approx(1.75)
     assert told == list(range(1, len(told) + 1))
+
+
+@pytest.mark.parametrize("exact_below", [0, 200])
+def test_the_saddles_of_a_deep_linear_network(exact_below: int) -> None:
+    """Baldi and Hornik 1989: of a map with singular values s and one hidden unit, inputs white, each singular pair is
+    a critical point; at the second one the Hessian's eigenvalues are 2 s2, 0, and s2 + s_i, s2 - s_i for the others.
+    """
+    s = np.array([3.0, 2.0, 1.0, 0.5])
+    draws = torch.Generator().manual_seed(0)
+    u, v, x = (torch.linalg.qr(torch.randn(4, 4, dtype=torch.float64, generator=draws))[0] for _ in range(3))
+    y = u @ torch.diag(torch.from_numpy(s)) @ v.T @ x
+    model = nn.Sequential(nn.Linear(4, 1, bias=False), nn.Linear(1, 4, bias=False)).double()
+    with torch.no_grad():
+        model[0].weight.copy_(s[1] ** 0.5 * v[:, 1:2].T)
+        model[1].weight.copy_(s[1] ** 0.5 * u[:, 1:2])
+    found = probe(model, lambda m, b: (m(b[0].T).T - b[1]).square().sum() / 2, [(x, y)], exact_below=exact_below)
+    true = np.sort([2 * s[1], 0.0, *(s[1] + s[[0, 2, 3]]), *(s[1] - s[[0, 2, 3]])])
+    assert found.loss == pytest.approx((s[[0, 2, 3]] ** 2).sum() / 2)
+    assert found.kind == "near a saddle"
+    assert (found.bottom.value, found.top.value) == pytest.approx((true[0], true[-1]), rel=1e-9)
+    assert found.bottom.sign == -1
+    assert found.index.at_least == 1  # s1 > s2 alone leads down
+    if exact_below:
+        assert found.density is not None
+        assert found.density.nodes == pytest.approx(true, abs=1e-12)
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
+    scales = torch.linspace(-1, 3, 300, dtype=torch.float64)
+    made = [rows(look_at(lambda x: (scales * x**2).sum(), torch.ones(300), seed=seed)) for seed in (4, 4, 5)]
+    assert made[0] == made[1]
+    assert [r["value"] for r in made[0]] != [r["value"] for r in made[2]]
+
+
+def test_signs_alone_would_miss_a_pair_of_opposite_parameters() -> None:
+    """The only negative direction is (1, -1): of random signs, half would be orthogonal to it."""
+    for seed in range(12):
+        found = look_at(lambda x: (x**2).sum() - 3 * (x[0] - x[1]) ** 2, torch.zeros(300), seed=seed, exact_below=0)
+        assert found.bottom.value == pytest.approx(2 - 12)

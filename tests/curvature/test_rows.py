@@ -90,7 +90,7 @@ def test_the_mean_of_the_densities_is_the_estimate(found: Curvature) -> None:
         assert sum(row["masses"]) == pytest.approx(1, abs=1e-12)
         assert row["points"] == sorted(row["points"])
         # of a share p in one random vector: at most at p = 1/2
-        assert 0 < row["bound"] <= np.sqrt(0.5 / (found.dimension - len(found.density.atoms) + 2))
+        assert 0 < row["bound"] <= np.sqrt(0.5 / (found.dimension - len(found.density.atoms)))
 
 
 def test_the_ratio_is_within_its_bound_where_the_edges_are_off_by_theirs(found: Curvature) -> None:
