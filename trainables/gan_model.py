@@ -8,8 +8,10 @@ leaky being relu that keeps 0.2 of what is below 0.
 
 Up and down are convolutions of 4 x 4 with stride 2 (transposed, and not). There is no batch normalisation, unlike in
 DCGAN: it couples a batch's samples in every layer, which would blur what minibatch discrimination does.
-Minibatch discrimination's tensor is made last, and the head's weights on what it adds are 0 at first: with it and
-without, a block's players start from the same weights and compute the same, and nothing differs but what is learned.
+Minibatch discrimination's tensor is made last, and the head's weights on what it adds are a hundredth of the others at
+first: with it and without, a block's players start from the same weights, and its sums over the batch, as large as the
+batch while samples are alike, don't drown the features. (At 0 exactly, a perturbation by one ulp would be one of 1e-45,
+whose gradients float32 cannot hold.)
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from torch import Tensor, nn
 from trainables.minibatch_discrimination import MinibatchDiscrimination
 
 LEAK = 0.2
+FURTHER = 0.01  # of torch's initial weights: on what minibatch discrimination adds
 
 
 class Discriminator(nn.Module):
@@ -94,10 +97,10 @@ class GanModel(nn.Module):
 
 
 def _wider(head: nn.Linear, more: int) -> nn.Linear:
-    """Return a head that has weights of 0 on so many further inputs."""
+    """Return a head that has small weights on so many further inputs."""
     wide = nn.Linear(head.in_features + more, head.out_features)
     with torch.no_grad():
-        wide.weight.zero_()
+        wide.weight *= FURTHER
         wide.weight[:, : head.in_features] = head.weight
         wide.bias.copy_(head.bias)
     return wide
