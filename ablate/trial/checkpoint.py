@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ablate.record.disk import store_io
-from ablate.record.paths import StorePaths, temporary
+from ablate.record.paths import StorePaths
 from ablate.trial.draw import Draw
+from ablate.trial.tensor_file import write_tensors
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,7 @@ def save(path: Path, checkpoint: Checkpoint) -> None:
     Raises:
         StoreError: if the disk is full or fails; the one before is then still there.
     """
-    aside = temporary(path)
-    with store_io(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(vars(checkpoint), aside)
-        aside.replace(path)
+    write_tensors(path, vars(checkpoint))
 
 
 def load(path: Path, code: str) -> Checkpoint | None:

@@ -27,7 +27,7 @@ def write_tensors(path: Path, value: Any) -> None:
     content, aside = io.BytesIO(), temporary(path)
     torch.save(value, content)  # not into the file: torch says RuntimeError where the disk fails
     with store_io(path):
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             aside.write_bytes(content.getbuffer())
             aside.replace(path)

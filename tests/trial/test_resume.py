@@ -12,7 +12,7 @@ from spec_factory import make_task
 
 from ablate.design.trial_spec import CheckpointPlan, GuardPlan
 from ablate.record.journal import read_journal
-from ablate.record.paths import StorePaths
+from ablate.record.paths import StorePaths, temporary
 from ablate.trial.runner import run_trial
 
 torch.set_num_threads(1)
@@ -96,16 +96,21 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pyte
     broken = attempt(tmp_path, "Careful", 1)
     before = broken["paths"].checkpoint(broken["id"]).read_bytes()
 
-    def no_space(content: object, path: Path) -> None:
-        path.write_bytes(b"half")
+    aside, write = temporary(broken["paths"].checkpoint(broken["id"])), Path.write_bytes
+
+    def no_space(path: Path, content: bytes) -> int:
+        if path != aside:
+            return write(path, content)
+        write(path, b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ablate.trial.checkpoint.torch.save", no_space)
+    monkeypatch.setattr(Path, "write_bytes", no_space)
     monkeypatch.setenv("alive", "1")
     end = attempt_without_end(tmp_path)
     assert end.kind == "store"
     assert "full" in end.error
     assert broken["paths"].checkpoint(broken["id"]).read_bytes() == before
+    assert not aside.exists()
 
 
 def attempt_without_end(root: Path) -> Any:
