@@ -126,6 +126,24 @@ def locked(ritz: Ritz, rounding: float, tolerance: float, dimension: int) -> Mas
     return np.asarray(known & (ritz.first**2 <= MOST_OF_ONE / dimension))
 
 
+def settled(now: Ritz, before: Ritz, dimension: int, starts: int) -> bool:
+    """Return whether a quadrature changed less since an earlier step than its random start leaves open anyway.
+
+    Both are Wasserstein-1 distances: the change, and the integral of the standard error of the share below.
+
+    Args:
+        now: of a random start.
+        before: the same, some steps earlier: an odd number, since nodes around a null space come and go every second.
+        dimension: n.
+        starts: over how many the density will be averaged.
+    """
+    at = np.sort(np.concatenate([now.values, before.values]))
+    below = [np.cumsum([0.0, *ritz.first**2])[np.searchsorted(ritz.values, at, side="right")] for ritz in (now, before)]
+    p, gaps = below[0][:-1], np.diff(at)
+    changed = np.abs(below[0] - below[1])[:-1] @ gaps
+    return bool(changed <= np.sqrt(np.maximum(2 * p * (1 - p), 0.0) / (dimension * starts)) @ gaps)
+
+
 def quadrature(ritz: Ritz, without: Mask) -> tuple[Array, Array]:
     """Return nodes and weights of the start vector's part outside the pairs in the mask ``without``."""
     keep = ~without

@@ -66,6 +66,7 @@ def grow(
     top: int = 1,
     bottom: int = 1,
     tick: Callable[[int], None] | None = None,
+    enough: Callable[[Ritz, Ritz], bool] | None = None,
 ) -> Edges:
     """Extend a Krylov space until its outermost Ritz pairs have converged, or it has ``most_steps`` dimensions.
 
@@ -76,8 +77,11 @@ def grow(
         top: how many pairs at the upper end.
         bottom: how many at the lower end.
         tick: told the number of products after each.
+        enough: whether what else is read off the space is good enough: asked with the pairs of now and of ``SETTLED``
+            steps before.
     """
     history: list[Array] = []
+    pairs: list[Ritz] = []
     while True:
         krylov.extend()
         if tick:
@@ -85,9 +89,12 @@ def grow(
         ritz = krylov.ritz()
         wanted = _wanted(len(krylov), top, bottom)
         history = [*history[-SETTLED:], ritz.values[wanted]]
+        pairs = [*pairs[-SETTLED:], ritz]
         good = _good(ritz, wanted, krylov.rounding, tolerance, history)
         steps = len(krylov)
-        if krylov.exhausted or steps >= most_steps or (steps >= max(FEWEST_STEPS, top + bottom + 1) and good.all()):
+        if krylov.exhausted or steps >= most_steps:
+            break
+        if steps >= max(FEWEST_STEPS, top + bottom + 1) and good.all() and (not enough or enough(ritz, pairs[0])):
             break
     vectors = krylov.vectors(ritz.inner[:, wanted])
     errors = _estimates(ritz, krylov.rounding)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from ablate.curvature import dense
 from ablate.curvature.critical import classify, decrement
-from ablate.curvature.density import Density, exact_density, join, locked, quadrature
+from ablate.curvature.density import Density, exact_density, join, locked, quadrature, settled
 from ablate.curvature.edges import Edge, Edges, grow
 from ablate.curvature.found import Along, Curvature, Index, Method, Plan
 from ablate.curvature.hessian import Hessian
@@ -91,7 +92,8 @@ def look(
         in_basis = hessian.gradient.to(torch.float64)
     else:
         krylov = Krylov(hessian.__matmul__, _start(n, draws, target, warm))
-        edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick)
+        enough = partial(settled, dimension=n, starts=plan.probes) if plan.probes else None
+        edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick, enough)
         density = _density(hessian, plan, edges, krylov, draws) if plan.probes else None
         in_basis = krylov.basis @ hessian.gradient.to(torch.float64)
     gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values

@@ -12,7 +12,8 @@ import torch
 from scipy.stats import wasserstein_distance
 
 from ablate.curvature import Curvature, probe
-from ablate.curvature.density import join, quadrature
+from ablate.curvature.density import join, quadrature, settled
+from ablate.curvature.lanczos import Ritz
 from tests.curvature.networks import Case, autoencoder, conv_lstm, convnet, eigenvalues
 
 
@@ -188,3 +189,28 @@ def test_a_warm_start_needs_fewer_products(known: Known) -> None:
     assert warm.bottom.value == pytest.approx(cold.bottom.value, rel=2e-3)
     with pytest.raises(ValueError, match="probes=0"):
         probe(model, loss, batches, warm=before)
+
+
+def test_the_space_grows_until_a_quadrature_is_as_sure_as_its_start_is(known: Known) -> None:
+    """Many more products would bring the quadrature of one start hardly nearer to the truth, on average over five.
+
+    More pairs converge meanwhile, and these are known exactly; the quadrature without them is what has settled.
+    """
+    model, loss, batches = known.case
+    near, far = [], []
+    for found in known.found:
+        longer = probe(model, loss, batches, seed=found.seed, exact_below=0, top=15, most_steps=45)
+        assert len(longer.edges.ritz.values) >= len(found.edges.ritz.values) + 10
+        for one, into in ((found, near), (longer, far)):
+            ritz = one.edges.ritz
+            into.append(wasserstein_distance(ritz.values, known.true, ritz.first**2))
+    assert np.mean(near) <= 1.5 * np.mean(far)
+
+
+def test_a_density_that_has_not_settled_costs_more_products_than_the_ends() -> None:
+    model, loss, batches = autoencoder()
+    steps = [len(probe(model, loss, batches, exact_below=0, probes=n).edges.ritz.values) for n in (0, 1, 4)]
+    assert steps[0] < steps[1] <= steps[2]  # four starts leave less open
+    ritz = probe(model, loss, batches, exact_below=0).edges.ritz
+    assert settled(ritz, ritz, 1024, 1)
+    assert not settled(ritz, Ritz(ritz.values + 1.0, ritz.residuals, ritz.first, ritz.inner), 1024, 1)
