@@ -223,8 +223,24 @@ def _values(used: Sequence[Probed], indicator: Indicator) -> list[Value]:
 
 
 def _bound(used: Sequence[Probed], indicator: Indicator) -> float | None:
-    bounds = [value.bound for value in _values(used, indicator) if value.bound is not None]
+    if indicator.name == "negative_share":
+        bounds = [width for snapshot in used if (width := share_open(snapshot)) is not None]
+    else:
+        bounds = [value.bound for value in _values(used, indicator) if value.bound is not None]
     return 2 * float(np.mean(bounds)) if bounds else None
+
+
+def share_open(one: Probed) -> float | None:
+    """Return how far the share of negative eigenvalues may be from its value; None if it was not found.
+
+    The larger of its standard error, from the random start, and the distance to the quadrature's brackets: its nodes
+    stand for eigenvalues around them, perhaps on both sides of the floor.
+    """
+    share, low, high = (one.first(name) for name in ("negative_share", "negative_share_low", "negative_share_high"))
+    if share is None:
+        return None
+    ends = [abs(end.value - share.value) for end in (low, high) if end is not None]
+    return max([share.bound or 0.0, *ends])
 
 
 def _mean(values: Array) -> float | None:

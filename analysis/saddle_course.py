@@ -17,6 +17,8 @@ NAMES = (
     "lambda_max",
     "lambda_min",
     "negative_share",
+    "negative_share_low",
+    "negative_share_high",
     "gradient_negative_share",
     "gradient_captured",
     "negativity_ratio",

@@ -117,6 +117,20 @@ def _shares(probed: Sequence[Probed]) -> list[str]:
         f"The share below minus the floor is {words}. The floor goes with each snapshot's own largest eigenvalue, so "
         "where that differs, shares count against different floors."
     ]
+    brackets = [
+        (low.value, high.value)
+        for one in probed
+        if (low := one.first("negative_share_low")) is not None
+        and (high := one.first("negative_share_high")) is not None
+        and low.value < high.value
+    ]
+    if brackets:
+        least, most = min(low for low, _ in brackets), max(high for _, high in brackets)
+        said.append(
+            "A node of the quadrature stands for all eigenvalues around it, perhaps on both sides of the floor: that "
+            f"leaves shares from {number(least, 2)} to {number(most, 3)} open, whatever their standard errors say. "
+            "Certain are the eigenvalues that kinds rest on."
+        )
     if len(methods) > 1:
         said.append("Exact and estimated shares stand side by side: the models are of different size.")
     return said

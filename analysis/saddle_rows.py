@@ -35,8 +35,8 @@ def stage_rows(one: Course) -> Rows:
     rows = []
     for stage in one.stages:
         near = f"{stage.kinds['near a saddle']} of {stage.trials}"
-        cells = [_spread(stage, name) for name in ("loss", "lambda_max", "lambda_min", "negative_share")]
-        rows.append((str(stage.batches), *cells, _spread(stage, "gradient_negative_share"), near))
+        cells = [_spread(stage, name) for name in ("loss", "lambda_max", "lambda_min")]
+        rows.append((str(stage.batches), *cells, _share(stage), _spread(stage, "gradient_negative_share"), near))
     columns = (
         "after\nbatches",
         "loss",
@@ -106,12 +106,21 @@ def _points(one: TimeNearSaddles) -> str:
     return NONE if low is None or high is None else f"[{signed(100 * low)}, {signed(100 * high)}]"
 
 
-def _spread(stage: Stage, name: str) -> str:
+def _spread(stage: Stage, name: str, bounded: bool = True) -> str:
     one = stage.values.get(name)
     if one is None:
         return NONE
-    middle = f"{_bounded(one)}{NOT_CONVERGED if one.unconverged else ''}"
+    middle = f"{_bounded(one) if bounded else number(one.middle, 3)}{NOT_CONVERGED if one.unconverged else ''}"
     return middle if one.n == 1 else f"{middle}\n[{number(one.low, 2)}, {number(one.high, 2)}]"
+
+
+def _share(stage: Stage) -> str:
+    """Return the share of negative eigenvalues with what the quadrature leaves open; that is more than its error."""
+    low, high = stage.values.get("negative_share_low"), stage.values.get("negative_share_high")
+    if low is None or high is None or low.low == high.high:
+        return _spread(stage, "negative_share")
+    first, *rest = _spread(stage, "negative_share", bounded=False).split("\n")
+    return "\n".join([first, *rest, f"({number(low.low, 1)} to {number(high.high, 1)})"])
 
 
 def _bounded(one: Spread) -> str:

@@ -41,7 +41,12 @@ class SaddleStudy(Study):
 
     def time_near_saddles(self) -> Html:
         """Show the share of snapshots near saddles, contrast by contrast."""
-        return table(time_rows(self.saddles.time, self._several)) if self.saddles.time else Html("")
+        if not self.saddles.time:
+            return Html("")
+        return table(
+            time_rows(self.saddles.time, self._several),
+            "share of snapshots near a saddle: A against B is A less B, paired by block",
+        )
 
     def kinds(self) -> Captioned:
         """Draw what kind of point each arm is at over training."""
@@ -63,7 +68,8 @@ class SaddleStudy(Study):
         found = self._trails("negative_share")
         if not found:
             return paragraph(NO_SHARES)
-        return draw_index_against_loss(found, self._arms, self.saddles.floor, self._population)
+        brackets = self._trails("negative_share_low"), self._trails("negative_share_high")
+        return draw_index_against_loss(found, brackets, self._arms, self.saddles.floor, self._population)
 
     def edges(self) -> Captioned:
         """Draw both ends of the spectrum over training."""

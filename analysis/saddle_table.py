@@ -13,7 +13,8 @@ from analysis.text_layout import bullet_lines, pair_lines, table_lines
 
 WORDS = (
     ("eigenvalue", "of the Hessian of the loss on the probe set: curvature along one direction of the parameters"),
-    ("±", "the largest bound of any trial: an eigenvalue is that near; of a share its standard error"),
+    ("±", "the largest bound of any trial: an eigenvalue is that near"),
+    ("( to )", "of a share: what the quadrature leaves open; its nodes may stand for eigenvalues on both sides"),
     ("near", "reaching the quadratic model's own critical point would change the loss by at most 1%"),
     ("saddle", "near a critical point, and an eigenvalue below minus the floor is certain"),
     ("on a slope", "too far from a critical point to say"),

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from analysis.figures.captioned import Captioned
-from analysis.figures.saddle_style import MOST_PANELS, not_drawn
+from analysis.figures.saddle_style import MOST_PANELS, Colour, not_drawn
 from analysis.figures.style import Look, legend_below, looks, n_words, new_figure, panels_across, style
 from analysis.saddle_points import Trail, trials_a_panel
 
@@ -18,11 +18,18 @@ LOG_ABOVE = 20.0
 NO_SHARES = "No share of negative eigenvalues was recorded (`density: 0`)."
 
 
-def draw_index_against_loss(found: Sequence[Trail], arms: Sequence[str], floor: str, population: str) -> Captioned:
+def draw_index_against_loss(
+    found: Sequence[Trail],
+    brackets: tuple[Sequence[Trail], Sequence[Trail]],
+    arms: Sequence[str],
+    floor: str,
+    population: str,
+) -> Captioned:
     """Draw the trails.
 
     Args:
         found: of ``negative_share``.
+        brackets: of ``negative_share_low`` and ``negative_share_high``.
         arms: in the grid's order, for the colours.
         floor: what counts as negative, in words.
         population: which seeds, machines and data they speak of.
@@ -42,6 +49,11 @@ def draw_index_against_loss(found: Sequence[Trail], arms: Sequence[str], floor: 
                 continue
             for one in (one for one in found if one.panel == shown[at]):
                 _draw(axis, one, look[one.arm])
+            low, high = axis.get_ylim()
+            for lower, upper in zip(*brackets, strict=True):
+                if lower.panel == shown[at]:
+                    _bracket(axis, lower, upper, look[lower.arm][0])
+            axis.set_ylim(low, high)
             axis.set_title(shown[at], fontsize="medium")
             axis.set_ylim(bottom=min(0.0, axis.get_ylim()[0]))
             if log:
@@ -52,7 +64,7 @@ def draw_index_against_loss(found: Sequence[Trail], arms: Sequence[str], floor: 
         _legend(axes[0, 0], found, arms, look)
         legend_below(figure, axes[0, 0])
     return Captioned(
-        figure, "Share of negative eigenvalues against the loss", _caption(found, panels, floor, population)
+        figure, "Share of negative eigenvalues against the loss", _caption(found, brackets, panels, floor, population)
     )
 
 
@@ -71,6 +83,13 @@ def _draw(axis: Axes, one: Trail, look: Look) -> None:
     axis.plot(loss[start], share[start], marker, mfc="white", mec=colour, ms=5.5, lw=0, zorder=3)
 
 
+def _bracket(axis: Axes, lower: Trail, upper: Trail, colour: Colour) -> None:
+    """Draw what the quadrature leaves open; the axis keeps its ends."""
+    for loss, low, high in zip(lower.losses, lower.values, upper.values, strict=True):
+        if loss is not None:
+            axis.plot([loss, loss], [low.value, high.value], color=colour, lw=0.7, ls=":", alpha=0.7, zorder=1)
+
+
 def _legend(axis: Axes, found: Sequence[Trail], arms: Sequence[str], look: dict[str, Look]) -> None:
     for arm in arms:
         if n := trials_a_panel(found, arm):
@@ -78,13 +97,30 @@ def _legend(axis: Axes, found: Sequence[Trail], arms: Sequence[str], look: dict[
             axis.plot([], [], color=colour, ls=line, marker=marker, ms=5.5, lw=1, label=f"{arm} (n = {n})")
 
 
-def _caption(found: Sequence[Trail], panels: Sequence[str], floor: str, population: str) -> str:
+def _open(brackets: tuple[Sequence[Trail], Sequence[Trail]]) -> str:
+    low, high = ([value.value for one in trails for value in one.values] for trails in brackets)
+    if not low or not high:
+        return ""
+    return (
+        f" Dotted: what the quadrature leaves open ({min(low):.2g} to {max(high):.3g}), cut off at the frame: a node "
+        "stands for all eigenvalues around it."
+    )
+
+
+def _caption(
+    found: Sequence[Trail],
+    brackets: tuple[Sequence[Trail], Sequence[Trail]],
+    panels: Sequence[str],
+    floor: str,
+    population: str,
+) -> str:
     if not found:
         return NO_SHARES
     counts = [len(one.batches) for one in found]
     parts = [
         f"A line is one trial, its dots are snapshots ({n_words(counts, 'snapshot')} a trial), from the initial "
         "weights (hollow) on; training lowers the loss, so it mostly runs to the left. Bars: standard error of the "
-        f"share. Counted are eigenvalues {floor}; where floors differ, so does what is counted."
+        f"share by its random start.{_open(brackets)} Counted are eigenvalues {floor}; where floors differ, so does "
+        "what is counted."
     ]
     return " ".join([*parts, *not_drawn(panels), population])

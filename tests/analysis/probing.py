@@ -63,6 +63,8 @@ def snapshot(
     ]
     if share is not None:
         rows.append(row("negative_share", share, unit="share", method="quadrature", bound=0.02))
+        rows.append(row("negative_share_low", share / 2, unit="share", method="quadrature"))
+        rows.append(row("negative_share_high", min(share + 0.3, 1.0), unit="share", method="quadrature"))
     if density:
         # a bulk around 0, and each edge an atom of weight 1/n, from two starts
         for start in range(2):
