@@ -138,6 +138,8 @@ def probe(
         _task(study, store, spec, plan, at, None if allow_mixed_code else store.row(spec.trial_id)["source_hash"])
         for spec, at in left
     ]
+    for spec, _ in left:  # of a probe that failed or was broken off: a log says that one runs
+        store.paths.probe_log(spec.trial_id).unlink(missing_ok=True)
     ended = ProbesEnded(store, tasks, display)
     try:
         launcher.run(tasks, ended)
