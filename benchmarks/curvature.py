@@ -36,6 +36,7 @@ from ablate.trial.cpu import cpu_model
 
 TASKS = ("ends", "product", "density", "warm")
 TOLERANCE = 1e-3
+WIDTH = 140
 
 
 def one(task: str, name: str, folder: str, count: int, *rest: str) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def ends_table(name: str, here: Mapping[str, Any]) -> Table:
     known = here["reference"]
     top, bottom = known["top"], known["bottom"]
     title = f"{name}, {known['parameters']:,} parameters: eigenvalues from {bottom:.4g} to {top:.4g}"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title)
     columns = ("products", "seconds", "error, top", "error, bottom", "density", "bounds", "peak MB", "kept MB")
     for column in ("method", *columns):
         table.add_column(column, justify="left" if column == "method" else "right")
@@ -89,7 +90,8 @@ def ends_table(name: str, here: Mapping[str, Any]) -> Table:
         seconds = f"{row['seconds']:.2f} ({row['seconds'] / ours['seconds']:.2g}x)"
         errors = [_error(row["top_error"]), _error(row["bottom_error"])]
         yes = ["yes" if row["density"] else "no", "yes" if method == "ours" else "no"]
-        table.add_row(method, products, seconds, *errors, *yes, f"{row['peak_mb']:.0f}", f"{row['kept_mb']:.0f}")
+        kept = "" if row["kept_mb"] is None else f"{row['kept_mb']:.0f}"
+        table.add_row(method, products, seconds, *errors, *yes, f"{row['peak_mb']:.0f}", kept)
     return table
 
 
@@ -101,7 +103,7 @@ def _error(value: float) -> str:
 
 def ways_table(title: str, found: Mapping[str, Mapping[str, float]], form: str) -> Table:
     """Return ways as rows and networks as columns."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title)
     table.add_column("way")
     for name in found:
         table.add_column(name, justify="right")
@@ -111,11 +113,18 @@ def ways_table(title: str, found: Mapping[str, Mapping[str, float]], form: str) 
     return table
 
 
+def put(table: Table, console: Console) -> None:
+    """Print a table's title above it, not folded to its width."""
+    title, table.title = table.title, None
+    console.print(title, style="bold", highlight=False)
+    console.print(table)
+
+
 def show(found: Mapping[str, Any], tasks: list[str], console: Console) -> None:
     """Print the tables."""
     for name, here in found.items():
         if "ends" in here:
-            console.print(ends_table(name, here))
+            put(ends_table(name, here), console)
     for task in tasks[:]:
         failed = {name: here[task]["failed"] for name, here in found.items() if task in here and "failed" in here[task]}
         for name, words in failed.items():
@@ -124,16 +133,16 @@ def show(found: Mapping[str, Any], tasks: list[str], console: Console) -> None:
             tasks.remove(task)
     if "product" in tasks:
         ways = {name: here["product"]["ways"] for name, here in found.items()}
-        console.print(ways_table("One product, in gradients", ways, ".2f"))
+        put(ways_table("One product, in gradients", ways, ".2f"), console)
     if "density" in tasks:
         w1 = {name: here["density"]["w1"] for name, here in found.items()}
-        console.print(ways_table("Density at equal products: Wasserstein-1 error over mean |eigenvalue|", w1, ".4f"))
+        put(ways_table("Density at equal products: Wasserstein-1 error over mean |eigenvalue|", w1, ".4f"), console)
         trace = {name: here["density"]["trace"] for name, here in found.items()}
-        console.print(ways_table("Trace at 99 products: root mean squared relative error", trace, ".2%"))
+        put(ways_table("Trace at 99 products: root mean squared relative error", trace, ".2%"), console)
     if "warm" in tasks:
         rows = ("cold", "warm", "ratio", "worst_error")
         warm = {name: {key: here["warm"][key] for key in rows} for name, here in found.items()}
-        console.print(ways_table("Five snapshots: products from random starts, and from the last vectors", warm, ".4g"))
+        put(ways_table("Five snapshots: products from random starts, and from the last vectors", warm, ".4g"), console)
 
 
 def main() -> None:
@@ -146,9 +155,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.peers:
         sys.path.insert(1, asked.peers)
-    console, tasks = Console(), asked.only or list(TASKS)
+    console, tasks = Console(width=WIDTH), asked.only or list(TASKS)
     load = os.getloadavg()
-    found = measured(tasks, asked.repeats, Console(stderr=True))
+    found = measured(tasks, asked.repeats, Console(stderr=True, width=WIDTH))
     versions = f"Python {sys.version.split()[0]}, torch {torch.__version__}"
     machine = {"cpu": cpu_model(), "versions": versions, "load_before": load, "load_after": os.getloadavg()}
     console.print(f"{machine['cpu']}, {versions}, one thread, medians of {asked.repeats}", highlight=False)

@@ -16,6 +16,9 @@ FEWEST_STEPS = 8
 SETTLED = 3
 """Over so many steps an edge has to stand still too: a gap that is only estimated can be wrong."""
 
+MORE = 1.5
+"""A density of a large model never settles: its start leaves less open than any affordable number of nodes resolves."""
+
 
 @dataclass(frozen=True)
 class Edge:
@@ -78,10 +81,11 @@ def grow(
         bottom: how many at the lower end.
         tick: told the number of products after each.
         enough: whether what else is read off the space is good enough: asked with the pairs of now and of ``SETTLED``
-            steps before.
+            steps before; ``MORE`` times the steps of the ends are the most that it gets.
     """
     history: list[Array] = []
     pairs: list[Ritz] = []
+    first = 0
     while True:
         krylov.extend()
         if tick:
@@ -94,7 +98,10 @@ def grow(
         steps = len(krylov)
         if krylov.exhausted or steps >= most_steps:
             break
-        if steps >= max(FEWEST_STEPS, top + bottom + 1) and good.all() and (not enough or enough(ritz, pairs[0])):
+        if steps < max(FEWEST_STEPS, top + bottom + 1) or not good.all():
+            continue
+        first = first or steps
+        if enough is None or enough(ritz, pairs[0]) or steps >= MORE * first:
             break
     vectors = krylov.vectors(ritz.inner[:, wanted])
     errors = _estimates(ritz, krylov.rounding)

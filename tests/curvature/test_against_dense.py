@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import wasserstein_distance
+from torch import nn
 
 from ablate.curvature import Curvature, probe
 from ablate.curvature.density import join, quadrature, settled
@@ -214,3 +215,15 @@ def test_a_density_that_has_not_settled_costs_more_products_than_the_ends() -> N
     ritz = probe(model, loss, batches, exact_below=0).edges.ritz
     assert settled(ritz, ritz, 1024, 1)
     assert not settled(ritz, Ritz(ritz.values + 1.0, ritz.residuals, ritz.first, ritz.inner), 1024, 1)
+
+
+def test_a_density_gets_half_as_many_steps_again_at_most() -> None:
+    """Ends far off and a wide middle, in many dimensions: what a start leaves open is less than few nodes resolve."""
+    n = 20_000
+    spectrum = torch.cat([torch.linspace(-1, 1, n - 2), torch.tensor([-3.0, 3.0])]).double()
+    model = nn.ParameterList([nn.Parameter(torch.zeros(n, dtype=torch.float64))])
+    case = (model, lambda m, _: (spectrum * m[0] ** 2).sum() / 2, [torch.zeros(1)])
+    ends, both = (probe(*case, exact_below=0, probes=probes) for probes in (0, 1))
+    steps = len(ends.edges.ritz.values), len(both.edges.ritz.values)
+    assert not settled(both.edges.ritz, ends.edges.ritz, n, 1)
+    assert steps[1] == int(np.ceil(1.5 * steps[0]))
