@@ -19,8 +19,12 @@ CUMULATIVE = ("order_hash", "draw_hash")
 ORDER = STREAMS["order_hash"]
 CONTENTS = "batch contents"
 GLOBAL_DRAWS = "draws of torch's global generator outside the streams"
+OF_OTHERS = {
+    "numpy": "draws of NumPy's global generator outside the streams",
+    "random": "draws of Python's global generator outside the streams",
+}
 NAMES = (STREAMS["initial_hash"], STREAMS["data_hash"], ORDER, CONTENTS, STREAMS["draw_hash"])
-IF_SEEN = (GLOBAL_DRAWS,)
+IF_SEEN = (GLOBAL_DRAWS, *OF_OTHERS.values())
 """Streams that nothing is missing of where they were not recorded: most models do not draw that way."""
 
 
@@ -145,7 +149,7 @@ def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Com
         watched = hashes[mine.trial_id], hashes[theirs.trial_id]
         found += [(ORDER, one) for one in _by_batch(watched[0].order, watched[1].order)]
         found += [(CONTENTS, one) for one in _by_batch(watched[0].content, watched[1].content)]
-        found += [(GLOBAL_DRAWS, one) for one in _by_generator(watched[0].generators, watched[1].generators)]
+        found += _by_generator(watched[0].generators, watched[1].generators)
     # A batch is more than "somewhere in the trial": where both are known to differ, the batch comes first.
     return sorted(found, key=lambda pair: pair[1].batch is None)
 
@@ -158,7 +162,11 @@ def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[_Compared]:
 
 def _by_generator(
     a: Mapping[tuple[int, str], tuple[str, bool]], b: Mapping[tuple[int, str], tuple[str, bool]]
-) -> list[_Compared]:
-    common = [key for key in a.keys() & b.keys() if a[key][1] or b[key][1]]
-    first = min((key[0] for key in common if a[key][0] != b[key][0]), default=None)
-    return [_Compared(first is not None, first)] if common else []
+) -> list[tuple[str, _Compared]]:
+    found = []
+    for name in sorted({name for _, name in a.keys() & b.keys()}):
+        common = [key for key in a.keys() & b.keys() if key[1] == name and (a[key][1] or b[key][1])]
+        first = min((key[0] for key in common if a[key][0] != b[key][0]), default=None)
+        if common:
+            found.append((OF_OTHERS.get(name, GLOBAL_DRAWS), _Compared(first is not None, first)))
+    return found

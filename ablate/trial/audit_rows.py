@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-import torch
 import xxhash
 
 from ablate.audit.distance import Distance
@@ -112,10 +111,20 @@ def precision_row(roundoff: float, name: str, where: str) -> Row:
     return {"check": "precision", "verdict": "clean", "roundoff": roundoff, "dtype": name, "detail": where}
 
 
-def draw_state_row(drew: bool) -> Row:
-    """Return the row with the state of torch's global generator after the batch, which two arms must share."""
-    state = xxhash.xxh3_64_hexdigest(torch.get_rng_state().numpy().tobytes())
-    return {"check": "draw_state", "verdict": "drawn" if drew else "clean", "near": "torch", "detail": state}
+def draw_state_rows(drew: bool, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Row]:
+    """Return rows with the states of global generators after the batch, which two arms must share.
+
+    Args:
+        drew: whether the batch drew from torch's; a GPU's counts.
+        before: the states before the batch, as ``checkpoint.global_generators`` gives them.
+        after: those after it. NumPy's and Python's have a row only if the batch drew from them: nobody seeds them.
+    """
+    state = xxhash.xxh3_64_hexdigest(after["torch"].numpy().tobytes())
+    yield {"check": "draw_state", "verdict": "drawn" if drew else "clean", "near": "torch", "detail": state}
+    for name in ("numpy", "random"):
+        if before[name] != after[name]:
+            state = xxhash.xxh3_64_hexdigest(repr(after[name]).encode())
+            yield {"check": "draw_state", "verdict": "drawn", "near": name, "detail": state}
 
 
 def inputs_row(words: str) -> Row:

@@ -30,7 +30,7 @@ from ablate.trial import checkpoint
 from ablate.trial.audit_rows import (
     Row,
     distance_rows,
-    draw_state_row,
+    draw_state_rows,
     inputs_row,
     precision_row,
     slope_rows,
@@ -112,7 +112,7 @@ class Auditor:
             if self._session.spec.audit.covers(at.batch_index + 1):
                 self._continuity.leave(self._stepper, at.batch_index)
             drew, elsewhere = _drew(at)
-            self._record(at.batch_index, [draw_state_row(drew)])
+            self._record(at.batch_index, draw_state_rows(drew, at.generators, checkpoint.global_generators()))
             if seen.complete and not self._given_up:
                 try:
                     self._audit(at, seen, drew, elsewhere)
@@ -139,7 +139,7 @@ class Auditor:
             return
         with self._session.uncounted():
             drew, elsewhere = _drew(at)
-            rows = [draw_state_row(drew)]
+            rows = [*draw_state_rows(drew, at.generators, checkpoint.global_generators())]
             try:
                 self._reruns.note_draws(at, seen, drew, elsewhere, EndsAt(name))
                 reference = self._reference or self._reruns.reference(at)[0]

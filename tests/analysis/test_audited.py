@@ -307,6 +307,19 @@ def test_generators_that_were_drawn_from_must_stand_alike(mine, theirs, differs)
     assert GLOBAL_DRAWS not in found.missing
 
 
+@pytest.mark.parametrize(("name", "whose"), [("numpy", "NumPy"), ("random", "Python")])
+def test_a_generator_that_nobody_seeds_is_named_if_both_drew_from_it(name, whose):
+    def state(detail):
+        row = {"batch_index": 1, "check": "draw_state", "verdict": "drawn", "near": name, "detail": detail}
+        return Hashes({0: 1}, {0: 1}, generator_states(rows([row])))
+
+    matches = [Match(0, trial(), trial("t2", "b"))]
+    found = compare_streams(matches, {"t1": state("ab"), "t2": state("cd")})
+    words = f"draws of {whose}'s global generator outside the streams (block 0, seen at batch 1)"
+    assert [str(one) for one in found.mismatches] == [words]
+    assert not compare_streams(matches, {"t1": state("ab"), "t2": state("ab")}).mismatches
+
+
 def test_draws_that_went_otherwise_are_a_mismatch():
     matches, audits = pair(audit(), changed(audit(), {**GRADIENT, "batch_index": 1}, verdict="confounded"))
     assert str(drew_otherwise(matches, audits)) == f"{GLOBAL_DRAWS} (block 0, seen at batch 1)"

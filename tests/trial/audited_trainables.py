@@ -77,6 +77,14 @@ class Exploding(Mlp):
         return (loss.half().float() if self.fault == "half" else loss), carry
 
 
+class Augmented(Mlp):
+    """Moves its inputs by numbers from NumPy's global generator, which nobody seeds."""
+
+    def predict(self, model: Any, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
+        x = batch.tensors["x"]
+        return model(x + torch.from_numpy(np.random.standard_normal(x.shape)).to(x.dtype)), None
+
+
 class Faint(Mlp):
     """Has a loss so small that its gradients underflow in float16, which an arm may go through."""
 

@@ -263,6 +263,13 @@ def test_a_dropout_that_one_arm_leaves_out_is_confounded(root: Path) -> None:
     assert "draws of torch's global generator" in judged.contrast.verdict.sentence
 
 
+def test_data_augmented_from_numpys_global_generator_is_confounded_and_no_bug(root: Path) -> None:
+    judged = judge(root, "Augmented", arm({"onednn": False}), batches=1, audit=1)
+    assert judged.cause == "CONFOUNDED"
+    assert "draws of NumPy's global generator outside the streams" in judged.contrast.verdict.sentence
+    assert not wrong(judged)  # each arm is right by its own numbers
+
+
 def test_a_gradient_that_underflows_in_float16_is_reduced_precision_and_says_what_helps(root: Path) -> None:
     judged = judge(root, "Faint", arm(fault="float16 inside"), arm(fault="float32 inside"), batches=1, audit=1)
     assert judged.cause == "REDUCED PRECISION", wrong(judged)

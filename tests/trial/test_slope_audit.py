@@ -210,6 +210,27 @@ def test_gumbel_softmax_is_no_bug(hard: bool) -> None:
     assert [row["verdict"] for row in rows] == ["unjudged" if hard else "clean"]
 
 
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda x: x.detach().numpy().mean(),
+        lambda x: np.asarray(x.detach()).mean(),
+        lambda x: x.detach().clone().requires_grad_(),  # a leaf, and fails where it is none
+    ],
+    ids=["numpy", "array", "leaf"],
+)
+def test_a_fault_beside_what_is_detached_to_look_at_it_is_found(look: Callable[[Tensor], object]) -> None:
+    wrong = FAULTS["1.01 times"]
+
+    def looks(x: Tensor) -> Tensor:
+        made = wrong(x)
+        look(made)
+        return made
+
+    rows, _ = audit(looks, "outputs")
+    assert {row["verdict"] for row in rows} == {"bug"}, rows
+
+
 def test_a_smooth_function_in_float32_is_taken_for_no_step() -> None:
     wrong = function(lambda x: (x.float() * 1.1).to(x.dtype), lambda x, g: 3 * g)
     _, looking = audit(wrong, "outputs")
