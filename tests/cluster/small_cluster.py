@@ -173,6 +173,7 @@ class Cluster:
             "RAY_health_check_period_ms": "1000",
             "RAY_health_check_failure_threshold": "8",  # of 1 s each: fewer, and a busy machine's nodes count as dead
             "RAY_health_check_initial_delay_ms": "0",
+            "RAY_health_check_timeout_ms": "2000",  # of one that connects and says nothing: 24 s in all, not Ray's 65
             # how long a dashboard and its parts may take to come up, where the machine is busy
             "RAY_DASHBOARD_STARTUP_TIMEOUT_S": f"{START_S:.0f}",
             "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": f"{START_S:.0f}",
