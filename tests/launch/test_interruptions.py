@@ -17,13 +17,17 @@ from tests.conftest import wait_for, whole
 SLOW = "arms:\n  slow: {}\n  other: {settings: {at: 4}}\n"
 BATCHES = 40
 GONE_S = 3.0
+START_S = 200.0
+"""With an embedded Ray a launch starts within 10 s on an idle machine; tests run beside others."""
 
 
 def under_way(place, *how):
     """Start a launch of slow trials; return it when rows of two trials are acknowledged, with the number of rows."""
     place.grid(SLOW, batches=BATCHES, settings="{step_s: 0.1}", blocks=1)
     process = place.start("launch", "grid.yaml", *how)
-    wait_for(lambda: process.poll() is not None or len([n for n in acknowledged(place).values() if n >= 3]) == 2)
+    wait_for(
+        lambda: process.poll() is not None or len([n for n in acknowledged(place).values() if n >= 3]) == 2, START_S
+    )
     assert process.poll() is None, process.communicate()
     return process
 

@@ -14,6 +14,8 @@ from tests.cluster.place import losses
 from tests.conftest import wait_for, whole
 
 BATCHES = 30
+START_S = 200.0
+"""With an embedded Ray a launch starts within 10 s on an idle machine; tests run beside others."""
 TWO = "arms:\n  slow: {}\n  other: {settings: {at: 4}}\n"
 
 
@@ -27,7 +29,7 @@ def told_to_leave(place, trainable, *how):
         assert process.poll() is None, process.communicate()
         return [key for key in paths.journal_attempts() if (rows_written(paths.rows(*key)) or 0) >= 3]
 
-    key = wait_for(under_way)[0]
+    key = wait_for(under_way, START_S)[0]
     os.kill(read_identity(paths.rows(*key))["pid"], signal.SIGTERM)
     return key.trial_id, place.finish(process)
 
