@@ -133,8 +133,9 @@ class Cluster:
         next(process for process in node.processes() if process.name() == "raylet").kill()
 
     def cut_off(self, node: Node) -> None:
-        """Stop a node's raylet, so that the cluster loses it while its trials run on, as behind a broken network."""
-        next(process for process in node.processes() if process.name() == "raylet").suspend()
+        """Stop all of Ray on a node, so that neither hears of the other; fork servers and trials run on beside it."""
+        for process in node.processes():
+            process.suspend()
 
     def close(self) -> None:
         """End all nodes, the head last, and remove their folder."""
