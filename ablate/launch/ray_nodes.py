@@ -28,12 +28,14 @@ class Answer:
         resources: cores, GPUs and tags that it offers, with amounts.
         value: what the task returned; None if it failed.
         error: why it failed; empty if it did not.
+        node: its id.
     """
 
     host: str
     resources: dict[str, float]
     value: Any = None
     error: str = ""
+    node: str = ""
 
 
 def alive() -> list[dict[str, Any]]:
@@ -72,13 +74,17 @@ def ask_all(
         ray.cancel(reference, force=True)
     answers = {reference: _answer(asked[reference], reference) for reference in ready}
     answers |= {
-        reference: Answer(*named(asked[reference]), error=f"no answer in {timeout_s:g} s") for reference in late
+        reference: Answer(
+            *named(asked[reference]), error=f"no answer in {timeout_s:g} s", node=asked[reference]["NodeID"]
+        )
+        for reference in late
     }
     return sorted(answers.values(), key=lambda answer: answer.host)
 
 
 def _answer(node: dict[str, Any], reference: Any) -> Answer:
     try:
-        return Answer(*named(node), value=ray.get(reference))
+        return Answer(*named(node), value=ray.get(reference), node=node["NodeID"])
     except ray.exceptions.RayError as error:
-        return Answer(*named(node), error=(str(error).strip().splitlines() or [type(error).__name__])[-1])
+        said = (str(error).strip().splitlines() or [type(error).__name__])[-1]
+        return Answer(*named(node), error=said, node=node["NodeID"])

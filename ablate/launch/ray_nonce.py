@@ -29,7 +29,8 @@ ADVICE = (
 def check_shared(store: Path) -> None:
     """Check that what each node of the connected cluster writes into the store can be read here.
 
-    Nodes without a core and without a GPU run no trial and are not asked.
+    Nodes without a core and without a GPU run no trial and are not asked; what one that was lost meanwhile would have
+    answered does not matter.
 
     Raises:
         StoreError: naming the nodes where it is not so, and what was seen there.
@@ -37,7 +38,9 @@ def check_shared(store: Path) -> None:
     name = f"nonce-{secrets.token_hex(8)}"
     nodes = [node for node in alive() if runs_trials(node["Resources"])]
     try:
-        judge(store, ask_all(_writer(), str(store.resolve()), name, nodes=nodes))
+        answers = ask_all(_writer(), str(store.resolve()), name, nodes=nodes)
+        there = {node["NodeID"] for node in alive()}
+        judge(store, [answer for answer in answers if answer.value or answer.node in there])
     finally:
         ask_all(_remover(), str(store.resolve()), name, nodes=nodes)
 

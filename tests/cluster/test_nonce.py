@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from ablate.errors import StoreError
+from ablate.launch import ray_nonce
 from ablate.launch.ray_nodes import Answer
 from ablate.launch.ray_nonce import judge, runs_trials, without_store
 from ablate.trial.task import TrialTask
@@ -58,3 +59,27 @@ def test_a_trial_that_lands_on_a_later_node_without_the_store_is_not_begun(tmp_p
 def test_a_head_that_runs_no_trials_is_not_asked():
     assert not runs_trials({"CPU": 0.0})
     assert runs_trials({"GPU": 1.0})
+
+
+def test_a_node_that_was_lost_while_it_was_asked_keeps_no_launch_from_starting(tmp_path, monkeypatch):
+    def node(name: str) -> dict[str, object]:
+        return {"NodeID": name, "NodeManagerHostname": name, "Resources": {"CPU": 1.0}}
+
+    looks = [[node("east"), node("west")], [node("west")]]
+    lost = Answer("east", {"CPU": 1}, error="The node doesn't exist any more", node="east")
+    silent = Answer("west", {"CPU": 1}, error="no answer in 60 s", node="west")
+    asked: list[list[str]] = []
+
+    def ask_all(task, *arguments, nodes):
+        asked.append([one["NodeID"] for one in nodes])
+        return [lost]
+
+    monkeypatch.setattr(ray_nonce, "alive", lambda: looks.pop(0))
+    monkeypatch.setattr(ray_nonce, "ask_all", ask_all)
+    ray_nonce.check_shared(tmp_path)
+    assert asked[0] == ["east", "west"]
+
+    looks[:] = [[node("west")], [node("west")]]
+    monkeypatch.setattr(ray_nonce, "ask_all", lambda *_, nodes: [silent])
+    with pytest.raises(StoreError, match="node west does not write into this store: no answer in 60 s"):
+        ray_nonce.check_shared(tmp_path)
