@@ -14,6 +14,7 @@ from ablate.launch.study import read_study
 from ablate.record.reader import Run
 from ablate.trial.importing import load
 from analysis.gap import gap
+from analysis.showing import showing
 from tests.conftest import whole
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.yaml"))
@@ -136,3 +137,30 @@ def test_the_study_of_noise_runs_shrunk_and_reports_its_dose_response(place):
     assert {causes["none-again against none"], causes["bfloat16-size-again against bfloat16-size"]} == {"BITWISE EQUAL"}
     assert causes["bfloat16-size against none"] != "BITWISE EQUAL"  # one ulp may be rounded away in 3 batches
     assert found.dose_response.n == 2
+
+
+@pytest.mark.slow
+def test_the_gan_runs_shrunk_and_its_levels_are_compared_and_shown(place):
+    grid = yaml.safe_load(config("gan_collapse").read_text())
+    grid |= {"blocks": 1, "batches": 3, "artifacts": {"at": [0, 2]}}
+    grid["settings"] |= {"width": 2, "batch_size": 8, "features": 8}
+    grid["arms"]["one-ulp"]["blocks"] = 1
+    (place.folder / "gan.yaml").write_text(yaml.safe_dump(grid, sort_keys=False))
+    done = place.ablate("launch", "--local", "gan.yaml")
+    assert done.code == 0, done.text
+    run = Run(place.root("gan_collapse"))
+    found = {contrast.label: contrast.verdict for contrast in gap(run).contrasts}
+    assert found["discriminator: minibatch against plain"].declared
+    assert found["cpu-again against cpu"].cause == "BITWISE EQUAL"
+    assert found["one-ulp against cpu"].cause == "ROUNDING"
+    rows = run.batches().to_pylist()
+    assert all(row[f"metric.{name}"] > 0 for row in rows for name in ("grad_norm_generator", "grad_norm_discriminator"))
+    assert all(row["metric.loss_generator"] > 0 for row in rows)
+    shown = showing(run)
+    assert [(trial.arm, dict(trial.cell)["discriminator"]) for trial in shown.trials[:2]] == [
+        ("cpu", "plain"),
+        ("cpu-again", "plain"),
+    ]
+    assert all(list(trial.pictures) == ["real", "sample"] for trial in shown.trials)
+    names = set(run.artifacts(["name"]).column(0).to_pylist())
+    assert {"diversity", "coverage", "gradient_norm.generator.0.weight"} <= names
