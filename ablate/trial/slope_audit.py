@@ -81,7 +81,9 @@ class SlopeAudit(Observer):
         checkpoint.restore_generators(after)
 
     def _judge(self, player: Player, own: Gradients) -> None:
-        names: Sequence[str] = tuple(player.parameters)
+        names: Sequence[str] = tuple(_trained(player))
+        if not names:
+            return
         result = self._check(player, names, own, ONE_LOOK)
         found: list[Replaced] = []
         if result.verdict != "clean":
@@ -140,8 +142,9 @@ class SlopeAudit(Observer):
     def _gradients(self, player: Player, passed: PassedOn) -> Gradients:
         with torch.enable_grad(), passed:
             loss = self._evaluate(player)
-        found = torch.autograd.grad(loss, list(player.parameters.values()), allow_unused=True)
-        return dict(zip(player.parameters, found, strict=True))
+        trained = _trained(player)
+        found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
+        return dict(zip(trained, found, strict=True))
 
     def _has_replaced(self, player: Player) -> bool:
         with torch.enable_grad():
@@ -167,6 +170,11 @@ class SlopeAudit(Observer):
         with torch.no_grad():
             for name, buffer in self._stepper.model.named_buffers():
                 buffer.copy_(buffers[name])
+
+
+def _trained(player: Player) -> dict[str, torch.nn.Parameter]:
+    """Return the parameters that are not frozen: by intent the others have no gradient, though the loss has a slope."""
+    return {name: p for name, p in player.parameters.items() if p.requires_grad}
 
 
 @contextmanager

@@ -107,10 +107,11 @@ def _float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-def audit(custom: Pass, where: str) -> tuple[list[Row], SlopeAudit]:
+def audit(custom: Pass, where: str, frozen: bool = False) -> tuple[list[Row], SlopeAudit]:
     torch.manual_seed(0)
     net = Net(custom, where)
     stepper = Stepper(net, net.build())
+    stepper.model[0].weight.requires_grad_(not frozen)  # type: ignore[index,union-attr]
     batch = Batch(np.arange(12), {"x": torch.randn(12, 6), "y": torch.rand(12, 1)})
     before = [p.detach().clone() for p in stepper.model.parameters()]
     looking = SlopeAudit(stepper, batch)
@@ -229,6 +230,13 @@ def test_a_fault_beside_what_is_detached_to_look_at_it_is_found(look: Callable[[
 
     rows, _ = audit(looks, "outputs")
     assert {row["verdict"] for row in rows} == {"bug"}, rows
+
+
+def test_a_frozen_parameter_is_left_out_and_a_fault_beside_it_is_found() -> None:
+    rows, _ = audit(lambda x: x.tanh(), "outputs", frozen=True)
+    assert [row["verdict"] for row in rows] == ["clean"]
+    rows, _ = audit(FAULTS["1.01 times"], "outputs", frozen=True)
+    assert {(row["verdict"], row["name"]) for row in rows} == {("bug", "0.bias")}
 
 
 def test_a_smooth_function_in_float32_is_taken_for_no_step() -> None:
