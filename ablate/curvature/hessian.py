@@ -7,6 +7,9 @@ on several operations. ``torch.autograd.grad`` leaves ``.grad`` alone; ``backwar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -76,14 +79,27 @@ class Hessian:
 
     def gradient_at(self, offset: Tensor) -> Tensor:
         """Return the gradient (n,) at the parameters plus ``offset`` (n,)."""
+        total = torch.zeros_like(self.gradient)
+        with self._moved(offset):
+            for i in range(len(self.objective.parts)):
+                total += _flat(self._gradients([i], graph=False)[1])
+        return total
+
+    def product_at(self, offset: Tensor, vector: Tensor) -> Tensor:
+        """Return the product (n,) with ``vector`` (n,) at the parameters plus ``offset`` (n,)."""
+        total, pieces = torch.zeros_like(self.gradient), self.objective.split(vector.to(self.objective.dtype))
+        with self._moved(offset):
+            for i in range(len(self.objective.parts)):
+                total += self._differentiated(self._gradients([i], graph=True)[1], pieces, again=False)
+        return total
+
+    @contextmanager
+    def _moved(self, offset: Tensor) -> Iterator[None]:
         at = [p.data for p in self._parameters]
         try:
             for p, value, piece in zip(self._parameters, at, self.objective.split(offset), strict=True):
                 p.data = value + piece  # not in place: that would count as a write to what the kept graph saved
-            total = torch.zeros_like(self.gradient)
-            for i in range(len(self.objective.parts)):
-                total += _flat(self._gradients([i], graph=False)[1])
-            return total
+            yield
         finally:
             for p, value in zip(self._parameters, at, strict=True):
                 p.data = value

@@ -85,7 +85,7 @@ def look(
     n, target = hessian.dimension, hessian.objective
     exact = n <= plan.exact_below
     draws = torch.Generator(target.device).manual_seed(plan.seed)
-    verify(hessian, draws)
+    kink = verify(hessian, draws)
     if exact:
         edges = _exact(hessian, plan)
         density: Density | None = exact_density(edges.ritz.values)
@@ -104,6 +104,7 @@ def look(
     bottom = edges.bottom[0]
     resolved = bottom.converged and bottom.value - bottom.estimate > -floor
     kind, evidence = classify(newton, hessian.loss, plan.critical, bool(certain.any()), resolved)
+    evidence = "; ".join(filter(None, [evidence, kink]))
     how: Method = "dense" if exact else "quadrature" if density else "none"
     index = Index(floor, int(certain.sum()), density.share_below(-floor) if density else None, how)
     along = _along(hessian, gradient, squares, certain, update)

@@ -244,3 +244,36 @@ def test_a_basis_stays_orthogonal_beside_an_outlier(outlier: float) -> None:
         krylov.extend()
     gram = krylov.basis @ krylov.basis.T
     assert float((gram - torch.eye(120, dtype=torch.float64)).abs().max()) < 1e-12
+
+
+class _Gate(nn.Module):
+    """A ReLU at exactly 0 where the bias is 0 and an input is: as in a recurrent network's first window."""
+
+    def __init__(self, square: Any) -> None:
+        super().__init__()
+        draws = torch.Generator().manual_seed(3)
+        self.weight = nn.Parameter(torch.randn(4, 6, dtype=torch.float64, generator=draws))
+        self.bias = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+        self.square = square
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden: Tensor = self.square(torch.relu(x @ self.weight.T + self.bias) - 1)
+        return hidden.mean()
+
+
+def _inputs() -> Tensor:
+    x = torch.randn(12, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    x[:5] = 0
+    return x
+
+
+def test_a_kink_is_told_and_is_no_wrong_derivative() -> None:
+    found = probe(_Gate(torch.square), lambda model, batch: model(batch), [_inputs()])
+    assert "the loss has a kink at these weights" in found.evidence
+    smooth = probe(_Gate(torch.square), lambda model, batch: model(batch), [_inputs()[5:]])
+    assert "kink" not in smooth.evidence
+
+
+def test_a_wrong_second_derivative_is_found_at_a_kink_too() -> None:
+    with pytest.raises(CurvatureError, match="the second derivative that autograd gives is"):
+        probe(_Gate(Once.apply), lambda model, batch: model(batch), [_inputs()])
