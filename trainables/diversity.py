@@ -4,10 +4,12 @@
 1: as far apart as real images. Noise may have 1 too, so it is no measure of quality.
 
 *Coverage* (Naeem et al. 2020, arXiv 2002.09797, section 3.2): the share of real images that have a sample within the
-distance to their own k-th nearest real neighbour. A generator of one image covers few of them, noise none. As many
-samples as real images and drawn like them cover all but (n-1)...(n-k) / ((2n-1)...(2n-k)), so .97 for k = 5, as they
-derive. They look at features of a trained network; small images need none. Recall (Kynkaanniemi et al. 2019, arXiv
-1904.06991) is not used: one outlier among the samples, whose neighbourhood is large, may raise it, as they show.
+distance to their own k-th nearest real neighbour. As many samples as real images and drawn like them cover all but
+(n-1)...(n-k) / ((2n-1)...(2n-k)), so .97 for k = 5, as they derive; noise covers none. They look at features of a
+trained network. Pixels need none, but are kind to blur: the mean of the digits that ship, one image, covers .46 of
+those held out, being nearer to an unusual digit than its neighbours are. So coverage goes with diversity, never alone.
+Recall (Kynkaanniemi et al. 2019, arXiv 1904.06991) is not used: one outlier among the samples, whose neighbourhood is
+large, may raise it, as Naeem et al. show.
 """
 
 from __future__ import annotations

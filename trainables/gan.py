@@ -45,8 +45,8 @@ BETAS = (0.5, 0.999)  # Adam's, as Radford et al. 2016 found to be stable
 COMPARED = 500
 """Most real images that as many samples are compared with."""
 
-SHOWN = 12
-"""Samples and real images that ``look`` gives pictures of."""
+SHOWN = 10
+"""Samples and real images that ``look`` gives pictures of; of the digits that ship, one each."""
 
 
 class GAN:

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from trainables import mnist
 from trainables.diversity import NEIGHBOURS, RealImages
 
 
@@ -73,3 +74,15 @@ def test_too_few_images_and_equal_ones_are_refused(real):
         RealImages(real[:5])
     with pytest.raises(ValueError, match="all real images are the same"):
         RealImages(np.ones((10, 4)))
+
+
+def test_of_digits_one_blurred_image_covers_almost_half_but_has_no_diversity():
+    """Why coverage on pixels goes with diversity, never alone; digits not trained on cover what others like them do."""
+    digits = mnist.load()
+    held_out, train = (digits.floats(rows) for rows in (digits.held_out[::2], digits.train))
+    real = RealImages(held_out)
+    blur = train.mean(axis=0, keepdims=True).repeat(500, axis=0)
+    assert real.diversity(blur) == 0
+    assert 0.4 < real.coverage(blur) < 0.5
+    assert 0.9 < real.coverage(train[::8]) < 1
+    assert 0.95 < real.diversity(train[::8]) < 1.05
