@@ -9,6 +9,7 @@ are 0 put ReLUs exactly there. Autograd is then held against differences at weig
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -145,10 +146,11 @@ def _random(operator: Hessian, draws: torch.Generator) -> Tensor:
 
 
 def _beside(operator: Hessian, draws: torch.Generator) -> Tensor:
-    drawn = _random(operator, draws)
-    return BESIDE * _scale(operator) * drawn / drawn.norm()
+    offset = _random(operator, draws)
+    offset *= BESIDE * _scale(operator) / float(offset.norm())
+    return offset
 
 
 def _scale(operator: Hessian) -> float:
-    parameters = operator.objective.parameters.values()
-    return max(sum(float(p.detach().square().sum()) for p in parameters) ** 0.5, 1.0)
+    squares = [float(p.detach().square().sum()) for p in operator.objective.parameters.values()]
+    return max(math.sqrt(sum(squares)), 1.0)
