@@ -9,6 +9,7 @@ from ablate.design.environment import environment_problem
 from ablate.design.grid_file import ArmFile
 from ablate.design.spec import Arm
 from ablate.design.trial_spec import Numerics
+from ablate.design.workers import worker_problems
 from ablate.design.yaml_source import YamlSource
 from ablate.errors import Problem, nearest
 
@@ -38,7 +39,7 @@ def read_arms(
     arms: dict[str, Arm] = {}
     for name, arm in written.items():
         own = [*_environment_problems(name, arm, source), *_setting_problems(name, arm, factors, source)]
-        own += device_problems(name, arm, source)
+        own += [*device_problems(name, arm, source), *worker_problems(name, arm, source)]
         own += _control_problems(name, arm, written, names, source)
         problems += own
         original = written.get(arm.repeat, arm) if arm.repeat is not None else arm
@@ -66,6 +67,7 @@ def _resolve(arm: ArmFile, original: ArmFile, blocks: Sequence[int]) -> Arm:
         compile=original.compile,
         memory_format=original.memory_format,
         gradient_noise=original.gradient_noise,
+        workers=original.workers,
     )
     return Arm(
         numerics=numerics,

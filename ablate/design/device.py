@@ -29,8 +29,12 @@ def device_problems(name: str, arm: ArmFile, source: YamlSource) -> list[Problem
 
 
 def resources_of(arm: ArmFile) -> Mapping[str, float]:
-    """Return what one trial of an arm needs to be placed: a core a thread, on CUDA one GPU, and what the file says."""
-    default = {"CPU": float(arm.threads)} | ({"GPU": 1.0} if arm.device == "cuda" else {})
+    """Return what one trial of an arm needs to be placed: a core a thread, on CUDA one GPU, and what the file says.
+
+    Of an arm with several workers it is what they need together.
+    """
+    workers = float(arm.workers)
+    default = {"CPU": arm.threads * workers} | ({"GPU": workers} if arm.device == "cuda" else {})
     return {**default, **arm.resources}
 
 

@@ -46,6 +46,7 @@ class ArmFile(Frozen):
     compile: bool = False
     memory_format: MemoryFormat = "contiguous"
     gradient_noise: NotNegative = 0.0
+    workers: FromOne = 1
     cudnn: bool = True
     cudnn_benchmark: bool = False
     tf32: bool = False
@@ -182,6 +183,7 @@ ALLOWED: dict[Loc, str] = {
     ("arms", _ANY, "compile"): "true or false",
     ("arms", _ANY, "memory_format"): "contiguous or channels_last",
     ("arms", _ANY, "gradient_noise"): "a number from 0: units in a gradient's last place",
+    ("arms", _ANY, "workers"): "a whole number from 1: processes that share each batch",
     ("arms", _ANY, "cudnn"): "true or false",
     ("arms", _ANY, "cudnn_benchmark"): "true or false",
     ("arms", _ANY, "tf32"): "true or false",

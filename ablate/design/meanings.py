@@ -26,9 +26,11 @@ MEANINGS: dict[Loc, str] = {
     ("arms", "*", "deterministic"): "Whether only deterministic algorithms are allowed.",
     ("arms", "*", "memory_format"): "How 4-d weights and batch tensors lie in memory; channels_last for convolutions.",
     ("arms", "*", "gradient_noise"): "Rounding noise on purpose: how many last places a gradient may be moved by.",
+    ("arms", "*", "workers"): "Processes that compute each batch together, each its share of the rows.",
     ("arms", "*", "settings"): "Settings of the trainable that this arm overrides.",
     ("arms", "*", "settings", "*"): "A setting of the trainable.",
-    ("arms", "*", "resources"): "What one trial needs to be placed, in Ray's names and tags; CPU is its threads.",
+    ("arms", "*", "resources"): "What one trial needs to be placed, in Ray's names and tags; CPU is its threads, "
+    "of all workers.",
     ("arms", "*", "repeat"): "Makes this a control: a copy of that arm, outside the family of tests.",
     ("arms", "*", "perturb"): "Moves every initial weight by one unit in its last place, or reorders the rows "
     "of every batch; needs `repeat`.",

@@ -138,7 +138,7 @@ def check_settings(
     where: Callable[[Loc], str] = dotted,
     written: Mapping[str, Sequence[tuple[Loc, Scalar]]] | None = None,
 ) -> list[Problem]:
-    """Check the grid's settings and factors against the trainable's, and whether its weights can be probed.
+    """Check the grid's settings and factors against the trainable's, whether its weights can be probed, and its batches shared out.
 
     Args:
         source: the trainable.
@@ -178,7 +178,8 @@ def check_settings(
         if lacking:
             found = f"{source.name} needs a value for {key}, and {', '.join(lacking)} would have none"
             problems.append(Problem(where(("settings", key)), found, advice="add it to `settings`"))
-    return problems + _unprobed(source, grid, where(("probes",)))
+    problems += _unprobed(source, grid, where(("probes",)))
+    return problems + _unshared(source, grid, where)
 
 
 def _unprobed(source: TrainableSource, grid: GridSpec, where: str) -> list[Problem]:
@@ -187,6 +188,16 @@ def _unprobed(source: TrainableSource, grid: GridSpec, where: str) -> list[Probl
     found = f"{source.name} is a function with a loop of its own, so nobody else can compute its loss"
     advice = "write it as a class with build, batches, players and loss, or leave out `probes`"
     return [Problem(where, found, "a structured trainable", advice=advice)]
+
+
+def _unshared(source: TrainableSource, grid: GridSpec, where: Callable[[Loc], str]) -> list[Problem]:
+    found = f"{source.name} is a function with a loop of its own, so nobody else can share its batches out"
+    advice = "write it as a class with build, batches, players and loss, or leave out `workers`"
+    return [
+        Problem(where(("arms", name, "workers")), found, "a structured trainable", advice=advice)
+        for name, arm in grid.arms.items()
+        if arm.numerics.workers > 1 and arm.repeat is None and source.kind == "function"
+    ]
 
 
 def _type_problem(source: TrainableSource, where: str, key: str, value: Any) -> list[Problem]:

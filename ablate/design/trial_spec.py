@@ -41,6 +41,7 @@ class Numerics(Frozen):
         memory_format: how 4-d parameters and batch tensors (images, kernels) lie in memory.
         gradient_noise: every element of every gradient is moved before the optimiser's step, evenly at random by at
             most so many units in its own last place.
+        workers: processes that compute each batch together, each its share of the rows; see ``ablate.trial.workers``.
     """
 
     env: dict[str, str] = Field(default_factory=dict)
@@ -56,9 +57,10 @@ class Numerics(Frozen):
     compile: bool = False
     memory_format: MemoryFormat = "contiguous"
     gradient_noise: float = Field(default=0.0, ge=0)
+    workers: int = Field(default=1, ge=1)
 
 
-_LATER = ("device", "cudnn", "cudnn_benchmark", "tf32", "compile", "memory_format", "gradient_noise")
+_LATER = ("device", "cudnn", "cudnn_benchmark", "tf32", "compile", "memory_format", "gradient_noise", "workers")
 """Numerics that came after the first stores were written. At their defaults they are left out of a trial's id, so
 that the trials of those stores keep theirs."""
 
@@ -193,6 +195,11 @@ class TrialSpec(Frozen):
     probes: ProbePlan = ProbePlan()
     stall_minutes: float = Field(default=STALL_MINUTES, gt=0)
     resources: dict[str, float]
+
+    @property
+    def share(self) -> dict[str, float]:
+        """What each of its workers needs to be placed: an equal part of what the trial needs."""
+        return {name: amount / self.numerics.workers for name, amount in self.resources.items()}
 
     @property
     def trial_id(self) -> str:
