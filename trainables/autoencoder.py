@@ -50,6 +50,7 @@ class Autoencoder:
     """
 
     independent_rows = True
+    mean_over_rows = True
 
     def __init__(
         self,

@@ -138,7 +138,7 @@ def check_settings(
     where: Callable[[Loc], str] = dotted,
     written: Mapping[str, Sequence[tuple[Loc, Scalar]]] | None = None,
 ) -> list[Problem]:
-    """Check the grid's settings and factors against the trainable's, whether its weights can be probed, and its batches shared out.
+    """Check the grid's settings and factors against the trainable's, and what else arms and probes ask of it.
 
     Args:
         source: the trainable.

@@ -197,11 +197,6 @@ class TrialSpec(Frozen):
     resources: dict[str, float]
 
     @property
-    def share(self) -> dict[str, float]:
-        """What each of its workers needs to be placed: an equal part of what the trial needs."""
-        return {name: amount / self.numerics.workers for name, amount in self.resources.items()}
-
-    @property
     def trial_id(self) -> str:
         """Content hash: a letter and 15 hex digits, the same on every machine.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 from ablate.errors import Problem, StoreError, TrialsFailed
@@ -16,6 +17,9 @@ from ablate.record.lock import clear_store
 from ablate.record.paths import StorePaths
 from ablate.record.store import Store
 from ablate.trial.environment import process_environment
+from ablate.trial.isolation import Isolation
+from ablate.trial.local_workers import LocalWorkers
+from ablate.trial.task import TrialEnd, TrialTask
 
 
 def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
@@ -45,9 +49,7 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
         prepared = Preparation([spec], store.paths.initial, study.search).wait(lambda n, of: None)
         task = make_task(study, store, spec, prepared).model_copy(update={"gpus": gpus})
         task = task.model_copy(update={"audit_slope": task.audit_whole})  # no other arm is there to make it
-        from ablate.trial.runner import run_trial
-
-        end = run_trial(task)
+        end = _run(task)
         if end.kind == "store":
             raise StoreError(Problem(str(root), end.error))
         if not store.absorb(trial_id, task.attempt):
@@ -55,3 +57,16 @@ def run_alone(grid: Path, trial_id: str, runs: Path) -> Path:
     if end.status == "failed":
         raise TrialsFailed(Problem(f"{end.kind} failure", end.error))
     return root
+
+
+def _run(task: TrialTask) -> TrialEnd:
+    """Run it here; several workers need a process each, whose output goes to the trial's log."""
+    if task.workers == 1:
+        from ablate.trial.runner import run_trial
+
+        return run_trial(task)
+    workers = LocalWorkers(Isolation(uuid.uuid4().hex))
+    try:
+        return workers.run(task)
+    finally:
+        workers.close()

@@ -70,7 +70,8 @@ def check_served(study: Study, types: Sequence[NodeType]) -> None:
     Raises:
         UnmetPlacement: naming what is lacking, and what would fit.
     """
-    check({spec.arm: spec.resources for spec in study.specs}, [], study.where, types)
+    workers = {spec.arm: spec.numerics.workers for spec in study.specs}
+    check({spec.arm: spec.resources for spec in study.specs}, [], study.where, types, workers=workers)
 
 
 def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tuple[str, ...]:

@@ -114,9 +114,10 @@ def _check_placement(study: Study, launcher: Launcher, node_types: Sequence[Node
     requests = {spec.arm: spec.resources for spec in study.specs}
     nodes = launcher.nodes()
     known = node_types
-    if placement.unmet(requests, nodes):
+    workers = {spec.arm: spec.numerics.workers for spec in study.specs}
+    if placement.unmet(requests, nodes, workers):
         known = node_types or launcher.node_types()
-        placement.check(requests, nodes, study.where, known, "" if known else launcher.if_unmet)
+        placement.check(requests, nodes, study.where, known, "" if known else launcher.if_unmet, workers)
     if study.grid.probes.curvature:
         check_placement(study, study.grid.probes.curvature, launcher)
     return known

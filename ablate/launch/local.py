@@ -15,6 +15,7 @@ from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
 from ablate.launch.waiting import Waiting
 from ablate.trial.isolation import Isolation
+from ablate.trial.local_workers import LocalWorkers
 from ablate.trial.nvml import visible_gpus
 from ablate.trial.task import TrialEnd, TrialTask
 from ablate.trial.uploads import Uploading
@@ -24,7 +25,7 @@ class LocalLauncher:
     """Runs trials side by side as far as this machine's cores, GPUs and offered tags reach, in the order given."""
 
     def __init__(self, launch_id: str, offered: Mapping[str, float] | None = None) -> None:
-        self._isolation = Uploading(Isolation(launch_id))
+        self._isolation = Uploading(LocalWorkers(Isolation(launch_id)))
         self._machine = this_machine(offered)
 
     def nodes(self) -> list[Node]:

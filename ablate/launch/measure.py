@@ -24,6 +24,7 @@ from ablate.record.paths import AttemptKey
 from ablate.record.store import Store
 from ablate.record.trial_table import read_end
 from ablate.trial.isolation import Isolation
+from ablate.trial.local_workers import LocalWorkers
 from ablate.trial.task import TrialEnd, TrialTask
 
 BATCHES = 12
@@ -64,7 +65,7 @@ def measure(study: Study, spec: TrialSpec) -> TimedTrial:
         TrialsFailed: the trial failed.
         AblateError: no process could be started.
     """
-    isolation = Isolation(uuid.uuid4().hex)
+    isolation = LocalWorkers(Isolation(uuid.uuid4().hex))
     with TemporaryDirectory(prefix="ablate-measure-") as folder:
         root = Path(folder) / study.grid.study
         with Store.open(root, study.grid, study.path.read_bytes()) as store:
@@ -87,7 +88,7 @@ def measure(study: Study, spec: TrialSpec) -> TimedTrial:
     return TimedTrial(spec.arm, spec.factors, durations, wall_s, spec.guard)
 
 
-def _run(isolation: Isolation, task: TrialTask, rows: Path) -> tuple[TrialEnd, bool]:
+def _run(isolation: LocalWorkers, task: TrialTask, rows: Path) -> tuple[TrialEnd, bool]:
     """Run the trial, and end it early if its batches are long; say whether that was done."""
     ended, cut = threading.Event(), threading.Event()
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ablate.cluster.node_types import NodeType
 from ablate.design.yaml_source import Loc, dotted
 from ablate.errors import BadInput, Problem, UnmetPlacement
-from ablate.launch.refusal import Offer, reasons
+from ablate.launch.refusal import Offer, amounts, reasons
 from ablate.trial.nvml import visible_gpus
 
 
@@ -56,9 +56,12 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def unmet(requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node]) -> list[str]:
-    """Return the arms that fit on none of the nodes, even when it is empty."""
-    return [arm for arm, request in requests.items() if not any(fits(request, node.resources) for node in nodes)]
+def unmet(
+    requests: Mapping[str, Mapping[str, float]], nodes: Sequence[Node], workers: Mapping[str, int] | None = None
+) -> list[str]:
+    """Return the arms that fit on none of the nodes, even when it is empty; nor, with several workers, on them all."""
+    offers = [Offer(node.name, node.resources) for node in nodes]
+    return [arm for arm, request in requests.items() if _room(request, offers, (workers or {}).get(arm, 1)) is not None]
 
 
 def check(
@@ -67,6 +70,7 @@ def check(
     where: Callable[[Loc], str] = dotted,
     node_types: Sequence[NodeType] = (),
     advice: str = "",
+    workers: Mapping[str, int] | None = None,
 ) -> None:
     """Check that every arm fits on some node when that node is empty, or on one that the cluster can add.
 
@@ -76,6 +80,8 @@ def check(
         where: turns a key path into a place; pass ``YamlSource.where`` to name lines.
         node_types: what the cluster's autoscaler may add; one of which it may have none serves nobody.
         advice: what to do next where nothing better is known.
+        workers: arm name -> how many share its trials, and what it asks for, in equal parts; they may be on several
+            machines. 1 where none is given.
 
     Raises:
         UnmetPlacement: naming for every arm that fits nowhere the resource, what is offered, the nearest name, and what
@@ -84,14 +90,36 @@ def check(
     offers = [Offer(node.name, node.resources) for node in nodes]
     offers += [Offer(f"node type {one.name} (up to {one.max_workers})", one.resources, one) for one in node_types]
     open_to_trials = [offer for offer in offers if offer.node_type is None or offer.node_type.max_workers]
-    problems = [
-        problem
-        for arm, request in requests.items()
-        if not any(fits(request, offer.resources) for offer in open_to_trials)
-        for problem in reasons(arm, request, offers, where, advice)
-    ]
+    problems = []
+    for arm, request in requests.items():
+        many = (workers or {}).get(arm, 1)
+        room = _room(request, open_to_trials, many)
+        if room is None:
+            continue
+        if not room:
+            share = {name: amount / many for name, amount in request.items()}
+            problems += reasons(arm, share, offers, where, advice)
+            continue
+        place, found = (
+            where(("arms", arm, "workers")),
+            f"asks for {many} workers, and there is room for {room:g} at once",
+        )
+        listing = "; ".join(f"{offer.name}: {amounts(offer.resources)}" for offer in open_to_trials)
+        problems.append(Problem(place, found, listing, "", advice or f"Write `workers: {room:g}`, or add machines."))
     if problems:
         raise UnmetPlacement(problems[0], *(replace(problem, allowed="") for problem in problems[1:]))
+
+
+def _room(request: Mapping[str, float], offers: Sequence[Offer], workers: int) -> int | None:
+    """Return how many of a trial's workers fit on the machines when they are empty; None if all do."""
+    share = {name: amount / workers for name, amount in request.items()}
+    room = 0
+    for offer in offers:
+        many = offer.node_type.max_workers if offer.node_type else 1
+        room += many * min(
+            (int(offer.resources.get(name, 0.0) / amount + 1e-9) for name, amount in share.items()), default=workers
+        )
+    return None if room >= workers else room
 
 
 def fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:

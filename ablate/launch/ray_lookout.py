@@ -40,5 +40,5 @@ class Lookout(tune.Callback):
         if time.monotonic() - self._looked >= LOOK_S:
             self._looked = time.monotonic()
             pending = [self._tasks[one.config["trial_id"]] for one in trials if one.status == Trial.PENDING]
-            asking = [(task.spec.arm, task.resources) for task in pending]
+            asking = [(task.spec.arm, task.share) for task in pending]  # workers may be on several nodes
             self._waiting.look(asking, [Node(*named(node)) for node in alive()], self._looked)

@@ -39,6 +39,7 @@ from ablate.launch.ray_nodes import alive, named
 from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
 from ablate.launch.ray_scale_in import ScaleIn
+from ablate.launch.ray_workers import RayWorkers, bundles
 from ablate.launch.waiting import Waiting
 from ablate.trial.isolation import Isolation
 from ablate.trial.nvml import visible_gpus
@@ -57,13 +58,14 @@ class TrialActor(tune.Trainable):
 
     def setup(self, config: dict[str, Any], launch_id: str = "", tasks: Mapping[str, str] | None = None) -> None:
         """Keep the launch's tasks; the fork servers are reached when first needed."""
-        self._isolation = Uploading(Isolation(launch_id))
+        self._workers = RayWorkers(Isolation(launch_id), launch_id)
+        self._isolation = Uploading(self._workers)
         self._tasks = tasks or {}
         self._folder = Path.cwd()  # on a cluster where Ray unpacked the user's code
 
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
-        told = self.config.get("task") or self._tasks[self.config["trial_id"]]
+        told = self._workers.told = self.config.get("task") or self._tasks[self.config["trial_id"]]
         task = on_node(TrialTask.model_validate_json(told), self._folder)
         if refused := without_store(task):
             return {"end": refused.model_dump_json(), "done": True}
@@ -222,7 +224,7 @@ class TuneLauncher:
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
         placed = tune.with_resources(
-            actor, lambda config: tune.PlacementGroupFactory([dict(by_id[config["trial_id"]].resources)])
+            actor, lambda config: tune.PlacementGroupFactory(bundles(by_id[config["trial_id"]]))
         )
         callbacks: list[tune.Callback] = [listener]
         callbacks += [ScaleIn(self._leave_at_once)] if self._leave_at_once else []

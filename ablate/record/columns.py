@@ -35,6 +35,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "precision": "string",
     "deterministic": "bool",
     "device": "string",
+    "workers": "int64",
+    "worker_hosts": "string",
     "gpu": "string",
     "gpu_driver": "string",
     "cuda": "string",
@@ -60,7 +62,8 @@ TRIAL_COLUMNS: dict[str, str] = {
     "sketch_every": "int64",
 }
 """Columns that an attempt's end may carry; ``env`` is JSON text. ``moved_from`` says which other machines computed the
-batches before ``resumed_at``; none if one machine computed them all."""
+batches before ``resumed_at``; none if one machine computed them all. Of several ``workers``, ``worker_hosts`` says in
+order where each was; every other column of machine, time and memory is the first one's."""
 
 AUDIT_COLUMNS: dict[str, str] = {
     "batch_index": "int64",

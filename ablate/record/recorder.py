@@ -225,6 +225,19 @@ class Recorder:
         self.close()
 
 
+class Unrecorded(Recorder):
+    """Stands in for a recorder in a worker that follows another: what is recorded is recorded once."""
+
+    def __init__(self) -> None:
+        pass
+
+    def take_over(self, attempt: int, batches: int) -> None:
+        """Take over nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
 def _known(columns: Mapping[str, Any], allowed: Mapping[str, Any]) -> None:
     for name in columns:
         if name not in allowed:

@@ -11,6 +11,9 @@ bit those of a trial without an audit.
 - *Free*: float64 from the first batch on, each step from its own result; compared is the loss.
 - *Slope*: whether the gradient of the arm's own code is the slope of its loss (``ablate.audit.slope``).
 
+Of an arm with several workers the first one audits: the loss, gradients and update that all made together are held
+against one process's on the whole batch.
+
 A trainable that cannot be run a second time, or not in float64, trains on; the record says what was not seen.
 """
 
@@ -51,6 +54,7 @@ from ablate.trial.snapshot import Snapshot, batch_of, snapshot
 from ablate.trial.step import Observer, Stepper
 from ablate.trial.trace import last_lines
 from ablate.trial.where import Where
+from ablate.trial.workers import together
 
 
 class Auditor:
@@ -189,7 +193,8 @@ class Auditor:
         self._free(at, seen, drew, local)
         if first:
             seen_in = self._precision
-            self._record(at.batch_index, [precision_row(seen_in.roundoff, seen_in.name, seen_in.where)])
+            where = seen_in.where + together(self._session.spec.numerics.workers)
+            self._record(at.batch_index, [precision_row(seen_in.roundoff, seen_in.name, where)])
 
     def _own_code(self, at: Snapshot, seen: Seen) -> Seen:
         """Run the arm's own code in float64, and hold its gradient against its slope."""

@@ -7,6 +7,7 @@ stored: ``batches()`` is a generator, so a resume draws its first batches again 
 
 from __future__ import annotations
 
+import io
 import random
 import shutil
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,18 @@ def load(path: Path, code: str) -> Checkpoint | None:
         print(f"the checkpoint at batch {checkpoint.batches} was made by other code: beginning again", flush=True)
         return None
     return checkpoint
+
+
+def packed(checkpoint: Checkpoint) -> bytes:
+    """Return a checkpoint as bytes, to be handed to another worker."""
+    held = io.BytesIO()
+    torch.save(vars(checkpoint), held)
+    return held.getvalue()
+
+
+def unpacked(content: bytes) -> Checkpoint:
+    """Return the checkpoint in bytes: tensors and plain values, no code."""
+    return Checkpoint(**torch.load(io.BytesIO(content), weights_only=True))
 
 
 def discard(paths: StorePaths, trial_id: str) -> None:

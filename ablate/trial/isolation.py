@@ -70,12 +70,18 @@ class Isolation:
         self._holds: dict[str, socket.socket] = {}
         self._holding = threading.Lock()  # the local launcher asks from one thread per running trial
 
-    def run(self, task: TrialTask, started: Callable[[socket.socket], None] | None = None) -> TrialEnd:
+    def run(
+        self,
+        task: TrialTask,
+        started: Callable[[socket.socket], None] | None = None,
+        heard: Callable[[dict[str, Any]], None] = lambda message: None,
+    ) -> TrialEnd:
         """Run a task to its end in a process of its own.
 
         Args:
             task: the attempt.
             started: told the connection; shutting it down from another thread kills the trial.
+            heard: told what the process says before its end.
 
         Raises:
             ServerFailed: if no server can be had.
@@ -91,6 +97,7 @@ class Isolation:
             with connection:
                 connection.sendall(json.dumps({"task": task.model_dump()}).encode() + b"\n")
                 for message in _messages(connection, task):
+                    heard(message)
                     if "end" in message:
                         end = TrialEnd.model_validate(message["end"])
                     code = message.get("exit", code)
@@ -186,7 +193,7 @@ def _messages(connection: socket.socket, task: TrialTask) -> Iterator[dict[str, 
             now = _look(growing)
             if now != seen:  # a file's time is told by its server's clock, so only that it changed counts
                 alive, seen = time.monotonic(), now
-            if time.monotonic() - alive > 60 * task.spec.stall_minutes:
+            if time.monotonic() - alive > 60 * task.spec.stall_minutes and not task.follows:  # it writes nothing
                 raise
             continue
         if not data:
@@ -240,7 +247,5 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
 
 
 def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
-    spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block})"
-    where = f"probe of {where}" if task.probe else f"{where}, attempt {task.attempt}"
-    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")
+    error = f"{task.where}: {words}"
+    return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=error)

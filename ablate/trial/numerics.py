@@ -101,5 +101,6 @@ def columns(numerics: Numerics, found: InEffect) -> dict[str, object]:
         **(machine.pop("on_cuda") or {}),
         **machine,
         "precision": numerics.precision,
+        "workers": numerics.workers,
         "env": json.dumps(arm_environment(os.environ)),
     }

@@ -37,7 +37,7 @@ class Resume:
         self._path = self._paths.checkpoint(session.spec.trial_id)
         self.code = code
         self._code = f"{code} torch {torch.__version__}"
-        self._found = checkpoint.load(self._path, self._code)
+        self._found = found_by_first(session, self._path, self._code)
         self._saved_batches = self.batches = self._found.batches if self._found else 0
         self._saved_at = time.monotonic()
         self._machine = machine
@@ -73,7 +73,12 @@ class Resume:
             return  # so little is left that it is done rather than moved
         since = time.monotonic() - self._saved_at
         fresh = batches - self._saved_batches
-        if NOTICE.given:
+        if session.task.follows:  # process 0 makes the checkpoint
+            if session.ranks and session.ranks.told:
+                raise ToldToLeave(f"after batch {batches - 1}, as all workers did")
+            return
+        # with several workers all leave after one batch, whichever was told
+        if session.ranks.told if session.ranks else NOTICE.given:
             if fresh:
                 self._save(collect)
             raise ToldToLeave(f"after batch {batches - 1}; its checkpoint is made, so it goes on from there")
@@ -113,3 +118,12 @@ class Resume:
     def complete(self) -> None:
         """Delete the checkpoint: the trial is acknowledged as complete."""
         checkpoint.discard(self._paths, self._session.spec.trial_id)
+
+
+def found_by_first(session: Session, path: Path, code: str) -> Checkpoint | None:
+    """Return the checkpoint to go on from; of several workers only the first looks, and hands it to the others."""
+    if session.ranks is None:
+        return checkpoint.load(path, code)
+    found = None if session.task.follows else checkpoint.load(path, code)
+    given = session.ranks.from_first(checkpoint.packed(found) if found else b"")
+    return checkpoint.unpacked(given) if given else None

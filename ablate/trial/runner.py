@@ -3,33 +3,42 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ablate.errors import AblateError, StoreError
+from ablate.errors import StoreError
 from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
 from ablate.trial import context, cuda, numerics, structured
 from ablate.trial.compiled import compile_columns
+from ablate.trial.ends import failed, left, lost
 from ablate.trial.importing import is_structured, load, source_hash
+from ablate.trial.meeting import meet
 from ablate.trial.moved import machine_of
 from ablate.trial.notice import ToldToLeave
 from ablate.trial.permuted import check_independent_rows
 from ablate.trial.provenance import Usage, machine_columns
+from ablate.trial.ranks import is_loss, listen
 from ablate.trial.resume import Resume
 from ablate.trial.session import Diverged, Session
-from ablate.trial.task import FailureKind, TrialEnd, TrialTask
-from ablate.trial.trace import last_lines
+from ablate.trial.task import TrialEnd, TrialTask
 
 
-def run_trial(task: TrialTask) -> TrialEnd:
+def run_trial(task: TrialTask, tell: Callable[[dict[str, Any]], None] = lambda message: None) -> TrialEnd:
     """Run a trial whose process already has the arm's environment and has run no torch operation.
 
     Never raises for what the trainable does: a failure is returned, with the batch it happened at.
+
+    Args:
+        task: the attempt; with several workers their first process.
+        tell: told where the other workers meet this one.
     """
+    store = None
+    if task.rank is not None:
+        store = listen(task.rank)
+        tell({"meet": store.port})
     usage = Usage()
     git = {"git_commit": task.git_commit, "git_dirty": task.git_dirty, "git_diff": task.git_diff}
     known: dict[str, Any] = {**git, **machine_columns()}
@@ -44,20 +53,24 @@ def run_trial(task: TrialTask) -> TrialEnd:
                 known["source_hash"] = source_hash(trainable)
                 if task.spec.numerics.perturb == "permute-rows":
                     check_independent_rows(trainable)
-                session = Session(task, recorder)
+                ranks, met = meet(task, store, trainable, known)
+                known |= met
+                session = Session(task, recorder, ranks)
                 resume = Resume(session, known["source_hash"], machine_of(known))
                 known |= {"resumed_at": resume.batches or None, "moved_from": resume.moved_from}
-                outcomes, diverged = _train(trainable, session, resume)
+                outcomes, diverged = train(trainable, session, resume)
                 session.late_findings()
             except StoreError:
                 raise
             except (Exception, SystemExit, ToldToLeave) as error:
                 at = f"batch {session.batch_index}" if session else at
+                if task.rank is not None and is_loss(error):  # what became of the other says how the attempt ended
+                    return lost(task, error, at)
                 if isinstance(error, ToldToLeave):
-                    end = _left(task, error)
+                    end = left(task, error)
                 else:
                     traceback.print_exc()
-                    end = _failed(task, error, at)
+                    end = failed(task, error, at)
                 known |= _late_columns(task)
                 recorder.finish("failed", failure_kind=end.kind, error=end.error, **known, **usage.columns())
                 return end
@@ -72,10 +85,11 @@ def run_trial(task: TrialTask) -> TrialEnd:
         resume.complete()
         return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="diverged" if diverged else "done")
     except StoreError as error:
-        return _failed(task, error, "recording", kind="store")
+        return failed(task, error, "recording", kind="store")
 
 
-def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, float], bool]:
+def train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, float], bool]:
+    """Run every batch; return the held-out outcomes, and whether a loss was not finite."""
     settings = dict(session.spec.settings)
     try:
         try:
@@ -94,22 +108,3 @@ def _train(trainable: Any, session: Session, resume: Resume) -> tuple[dict[str, 
 
 def _late_columns(task: TrialTask) -> dict[str, object]:
     return {**compile_columns(task.spec.numerics), **cuda.usage_columns()}
-
-
-def _left(task: TrialTask, notice: ToldToLeave) -> TrialEnd:
-    spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
-    error = f"{where}: told to leave (SIGTERM), it left {notice}"
-    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="infrastructure", error=error)
-
-
-def _failed(task: TrialTask, error: BaseException, at: str, kind: FailureKind = "code") -> TrialEnd:
-    spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}, {at}"
-    out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # torch's own is the GPU's
-    words = str(error) if isinstance(error, AblateError) else last_lines(error)  # the latter also if str() raises
-    if out_of_memory or "can't allocate memory" in words:
-        kind = "memory"
-    return TrialEnd(
-        trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
-    )

@@ -37,7 +37,7 @@ LINGER_S = 1.0
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 
 
-PRELOADED = ("torch", "torch._dynamo", "safetensors.torch", "ablate.trial.runner")
+PRELOADED = ("torch", "torch._dynamo", "safetensors.torch", "ablate.trial.follower")
 """What every trial needs, so that a fork has it. Making an optimiser imports torch._dynamo: 0.9 s, most of it sympy."""
 
 
@@ -74,6 +74,7 @@ def _driver_open(descriptors: Path = Path("/proc/self/fd")) -> bool:
 def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
     """Everything the forked process does; returns its exit code."""
     from ablate.record.paths import StorePaths
+    from ablate.trial.follower import run_follower
     from ablate.trial.runner import run_trial
     from ablate.trial.task import TrialTask
 
@@ -89,8 +90,10 @@ def _run_child(connection: socket.socket, request: dict[str, Any]) -> int:
         from ablate.trial.probe_run import run_probe  # scipy, which no trial needs
 
         end = run_probe(task)
+    elif task.follows:
+        end = run_follower(task)
     else:
-        end = run_trial(task)
+        end = run_trial(task, lambda message: connection.sendall(json.dumps(message).encode() + b"\n"))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(ValueError, OSError):  # the trainable has closed it
             stream.flush()

@@ -27,6 +27,7 @@ from ablate.trial.pending import Pending, Row, Value, detached
 from ablate.trial.permuted import STREAM as PERMUTE
 from ablate.trial.permuted import permuted
 from ablate.trial.protocol import Batch
+from ablate.trial.ranks import Ranks
 from ablate.trial.sketch import keep_sketch
 from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch, watch_draws
@@ -46,10 +47,12 @@ class Session:
         declared: the streams of what the arm declares to change (permuted rows, noise), which have a hash of their own.
         device: where the arm computes.
         deferred: losses stay on the device for a while (a GPU arm); on a CPU each is read and recorded at once.
+        ranks: the workers of the trial; None where there is one.
     """
 
-    def __init__(self, task: TrialTask, recorder: Recorder) -> None:
+    def __init__(self, task: TrialTask, recorder: Recorder, ranks: Ranks | None = None) -> None:
         self.task = task
+        self.ranks = ranks
         self.spec = task.spec
         self.recorder = recorder
         self.draw = Draw(self.spec.study, self.spec.block)
@@ -94,7 +97,7 @@ class Session:
 
         Weights are hashed and perturbed on the CPU, then moved.
         """
-        if self.task.weights is not None:
+        if self.task.weights is not None and not self.task.follows:
             restore(model, StorePaths(Path(self.task.root)).initial_weights(self.task.weights))
         self.columns["initial_hash"] = model_hash(model)
         model.to(DTYPES[self.spec.numerics.precision])
@@ -106,6 +109,8 @@ class Session:
         if wrong:
             raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
         self.model = model.to(self.device)
+        if self.ranks is not None:  # a follower may be where the store is not
+            self.ranks.start_alike(model)
         lay_out(model, self.spec.numerics.memory_format)
         if self._guard is not None:  # a function trainable makes its model inside its first batch
             self._guard.name_after(model)
@@ -130,6 +135,8 @@ class Session:
         self._began = time.perf_counter()
         self._order = self.chain.add(batch)
         self._content = content_hash(batch.tensors) if self.spec.guard.covers(self.batch_index) else None
+        if self.ranks is not None:
+            self.ranks.agree(self.batch_index, self._order, self._content)
         if self.spec.numerics.perturb == "permute-rows":
             batch = permuted(batch, self.declared(PERMUTE))
         return Batch(batch.index, {name: self.place(tensor) for name, tensor in batch.tensors.items()})
@@ -137,7 +144,7 @@ class Session:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Watch forward and backward of the batch in hand, if the plan covers it; findings become audit rows."""
-        if not self.spec.guard.covers(self.batch_index):
+        if self.task.follows or not self.spec.guard.covers(self.batch_index):
             yield
             return
         self.flush()  # a loss before it may be no number: then this batch is none to look at
@@ -157,7 +164,7 @@ class Session:
 
     def drawing(self, where: str) -> contextlib.AbstractContextManager[None]:
         """Watch for draws that bypass the named streams in the batch in hand, if the plan covers it."""
-        if not self.spec.guard.covers(self.batch_index):
+        if self.task.follows or not self.spec.guard.covers(self.batch_index):
             return contextlib.nullcontext()
         return watch_draws(self.model, self.batch_index, self.recorder, where)
 
@@ -201,6 +208,11 @@ class Session:
             Diverged: after recording, if a loss is not finite.
             ArmNotInEffect: the arm asks for compile, and the first batch compiled nothing.
         """
+        if self.task.follows:
+            self.batch_index += 1
+            if isinstance(loss, float) and not all(map(math.isfinite, [loss, *_floats(further)])):
+                raise Diverged
+            return
         duration = time.perf_counter() - self._began
         if not self._began_well:
             check_compiled(self.spec.numerics)
@@ -278,6 +290,10 @@ class Session:
             "draw_hash": self._draws_at_end or self.chain.draws(),
             "gpu_busy": self._gpu.busy if self._gpu is not None else None,
         }
+
+
+def _floats(values: Mapping[str, Value] | None) -> list[float]:
+    return [value for value in (values or {}).values() if isinstance(value, float)]
 
 
 def _until_not_finite(losses: Mapping[str, float]) -> dict[str, float]:

@@ -84,12 +84,13 @@ class Stepper:
         for player in self.players:
             player.optimiser.zero_grad(set_to_none=True)
             loss, self.carries[player.name] = self.loss(player, batch)
-            stops = [observer.loss(player, loss) for observer in observers]  # every one is told
+            told = self.told(loss)
+            stops = [observer.loss(player, told) for observer in observers]  # every one is told
             if any(stops):
                 return
             check_graph(loss, player)
-            loss.backward()  # type: ignore[no-untyped-call]
-            del loss
+            self.summand(loss).backward()  # type: ignore[no-untyped-call]
+            del loss, told
             for observer in observers:
                 observer.slope(player)
             if self._after_backward:
@@ -103,6 +104,14 @@ class Stepper:
             self.optimise(player)
             for observer in observers:
                 observer.update(player)
+
+    def told(self, loss: Tensor) -> Tensor:
+        """Return a loss as observers are to see it."""
+        return loss
+
+    def summand(self, loss: Tensor) -> Tensor:
+        """Return what backward goes through."""
+        return loss
 
     def optimise(self, player: Player) -> None:
         """Step one player by the gradients that its parameters hold."""

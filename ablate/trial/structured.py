@@ -21,6 +21,7 @@ from ablate.trial.protocol import Player
 from ablate.trial.resume import Resume
 from ablate.trial.session import Diverged, Session
 from ablate.trial.step import Observer, Stepper
+from ablate.trial.worker_step import WorkerStepper
 
 
 def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[str, float]:
@@ -36,7 +37,10 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
     model = session.adopt(checked_model(trainable.build()))
     numerics = session.spec.numerics
     disturb = noise(session.declared, numerics.gradient_noise)
-    stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
+    if session.ranks is None:
+        stepper = Stepper(trainable, model, lambda loss: maybe_compiled(loss, numerics), disturb)
+    else:
+        stepper = WorkerStepper(trainable, model, session.ranks, disturb)
     gallery = Gallery(session)
     auditor = Auditor(make, stepper, session)
     batches = auditor.feed(checked_batches(trainable.batches(session.draw)))
@@ -64,6 +68,8 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         with session.watched(), session.drawing("the step"):
             stepper.step(placed, *observers)
         metrics = trainable.metrics(stepper.carries[stepper.players[0].name]) if hasattr(trainable, "metrics") else {}
+        if session.ranks is not None:
+            metrics = session.ranks.means(metrics, len(placed.index), session.device)
         try:
             session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
         except Diverged:
@@ -73,7 +79,7 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         auditor.after()
         keeper.after()
         resume.offer(stepper.collect)
-    if not hasattr(trainable, "evaluate"):
+    if session.task.follows or not hasattr(trainable, "evaluate"):
         return {}
     with torch.no_grad():
         return numbers(trainable.evaluate(model, session.place), "evaluate()")

@@ -11,6 +11,10 @@ from ablate.design.trial_spec import CurvaturePlan, Frozen, Numerics, TrialSpec
 FailureKind = Literal["code", "infrastructure", "memory", "store"]
 
 
+LOOPBACK = "127.0.0.1"
+"""Where workers of one machine meet."""
+
+
 class ReferenceArm(Frozen):
     """The arm that an audited trial is held against: its name, and the settings and variables that differ by arm."""
 
@@ -37,6 +41,22 @@ class ProbeRequest(Frozen):
     surface: tuple[str, ...] = ()
 
 
+class Rank(Frozen):
+    """Which process of a trial with several workers this is.
+
+    Attributes:
+        number: from 0; 0 is the trial's own process, the others follow it.
+        of: how many there are.
+        host: address of the machine of process 0, where they meet.
+        port: there; 0 until process 0 has opened one.
+    """
+
+    number: int
+    of: int
+    host: str
+    port: int = 0
+
+
 class TrialTask(Frozen):
     """One attempt at one trial, or the probe of what a trial kept.
 
@@ -59,6 +79,7 @@ class TrialTask(Frozen):
         remote: URI of the store, if it is at one; each node then has a root of its own.
         probe: if given, nothing is trained: the weights that the trial kept are looked at, and ``attempt`` is 0.
         gpus: GPUs that the launcher assigned, as entries of ``CUDA_VISIBLE_DEVICES``; empty for a CPU arm.
+        rank: which process of several this is; None for a trial with one, and before they are told apart.
     """
 
     spec: TrialSpec
@@ -79,6 +100,21 @@ class TrialTask(Frozen):
     remote: str | None = None
     probe: ProbeRequest | None = None
     gpus: tuple[str, ...] = ()
+    rank: Rank | None = None
+
+    @property
+    def where(self) -> str:
+        """The attempt in words, for messages; which worker, where there are several."""
+        words = f"trial {self.spec.trial_id} (arm {self.spec.arm}, block {self.spec.block})"
+        if self.probe:
+            return f"probe of {words}"
+        worker = f", worker {self.rank.number} of {self.rank.of}" if self.rank else ""
+        return f"{words}, attempt {self.attempt}{worker}"
+
+    @property
+    def follows(self) -> bool:
+        """Whether this process follows another one of the same trial: it records nothing."""
+        return self.rank is not None and self.rank.number > 0
 
     @property
     def numerics(self) -> Numerics:
@@ -92,10 +128,21 @@ class TrialTask(Frozen):
             return self.spec.resources
         return {"CPU": 1.0, **({"GPU": 1.0} if self.probe.plan.device == "cuda" else {})}
 
+    @property
+    def share(self) -> dict[str, float]:
+        """What each of its workers needs to be placed."""
+        return {name: amount / self.workers for name, amount in self.resources.items()}
+
+    @property
+    def workers(self) -> int:
+        """How many processes compute it together."""
+        return self.numerics.workers
+
 
 class TrialEnd(Frozen):
     """How an attempt ended. ``done`` and ``diverged`` are both complete: their rows are in the journal.
 
+    ``lost``, of a worker: it failed only because another one was gone.
     ``missing``, of a probe: numbers of batches for which the trial kept no weights, since it ended before.
     """
 
@@ -104,4 +151,5 @@ class TrialEnd(Frozen):
     status: Literal["done", "diverged", "failed"]
     kind: FailureKind | None = None
     error: str = ""
+    lost: bool = False
     missing: Annotated[tuple[int, ...], Field(strict=False)] = ()  # a list, as it comes over the connection

@@ -11,6 +11,7 @@ touch no store.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from torch import nn
 
@@ -63,7 +64,7 @@ def shares(rows: int, workers: int) -> list[slice]:
         raise ArmNotInEffect(Problem("workers", found, f"at most {rows} for such batches"))
     each, more = divmod(rows, workers)
     ends = [each * number + min(number, more) for number in range(workers + 1)]
-    return [slice(first, last) for first, last in zip(ends, ends[1:], strict=False)]
+    return [slice(first, last) for first, last in pairwise(ends)]
 
 
 def share(batch: Batch, rank: int, workers: int) -> Batch:
@@ -84,3 +85,10 @@ def share(batch: Batch, rank: int, workers: int) -> Batch:
 def weights(rows: int, workers: int) -> Sequence[int]:
     """Return how many of a batch's rows each worker has."""
     return [one.stop - one.start for one in shares(rows, workers)]
+
+
+def together(workers: int) -> str:
+    """Return what an audit's record says of an arm with several workers; nothing for one."""
+    if workers == 1:
+        return ""
+    return f"; what {workers} workers made together is held against one process on the whole batch"
