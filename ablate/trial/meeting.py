@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import torch.distributed as dist
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from ablate.design.trial_spec import ArtifactPlan, AuditPlan, CheckpointPlan, ProbePlan, SketchPlan
 from ablate.trial.moved import machine_of
@@ -19,7 +19,7 @@ LATER_S = 60.0
 
 
 def meet(
-    task: TrialTask, store: dist.TCPStore | None, trainable: object, known: Mapping[str, Any]
+    task: TrialTask, store: TCPStore | None, trainable: object, known: Mapping[str, Any]
 ) -> tuple[Ranks | None, dict[str, Any]]:
     """Wait for the other workers of a trial, if it has any.
 

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from ablate.errors import Problem
 from ablate.trial.contract import TrainableError
@@ -46,9 +47,9 @@ def is_loss(error: BaseException) -> bool:
     return isinstance(error, RuntimeError) and any(word in str(error) for word in TRANSPORTS)
 
 
-def listen(rank: Rank) -> dist.TCPStore:
+def listen(rank: Rank) -> TCPStore:
     """Open the place where the processes of a trial meet; in process 0."""
-    return dist.TCPStore(
+    return TCPStore(
         rank.host, 0, world_size=None, is_master=True, timeout=timedelta(seconds=JOIN_S), wait_for_workers=False
     )
 
@@ -71,13 +72,13 @@ class Ranks:
         WorkerLost: the others did not come.
     """
 
-    def __init__(self, rank: Rank, store: dist.TCPStore | None, device: torch.device, patience_s: float) -> None:
+    def __init__(self, rank: Rank, store: TCPStore | None, device: torch.device, patience_s: float) -> None:
         self.number, self.workers = rank.number, rank.of
         self.told = False
         if rank.host == LOOPBACK:  # else gloo goes by the machine's name, which need not be reachable
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo0" if sys.platform == "darwin" else "lo")
         with _Losing("meeting the others"):
-            self._store = store or dist.TCPStore(
+            self._store = store or TCPStore(
                 rank.host, rank.port, is_master=False, timeout=timedelta(seconds=JOIN_S), wait_for_workers=False
             )
             dist.init_process_group(
