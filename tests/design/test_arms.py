@@ -7,7 +7,7 @@ from ablate.design.environment import CAPABILITIES
 from ablate.design.trial_spec import Numerics
 
 OPTIONS = (
-    "device, env, threads, onednn, precision, deterministic, compile, memory_format, gradient_noise, cudnn, "
+    "device, env, threads, onednn, precision, deterministic, compile, memory_format, gradient_noise, workers, cudnn, "
     "cudnn_benchmark, tf32, settings, resources, repeat, perturb, blocks"
 )
 ARM_NAME = "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter"

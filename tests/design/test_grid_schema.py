@@ -87,6 +87,7 @@ def test_every_key_is_described():
         "arms: {a: {precision: fp16}}",
         "arms: {a: {memory_format: nhwc}}",
         "arms: {a: {gradient_noise: -1}}",
+        "arms: {a: {workers: 0}}",
         "arms: {A: {}}",
         "arms: {a: {env: {X: 1}}}",
         "arms: {a: {}, b: {perturb: one-ulp}}",

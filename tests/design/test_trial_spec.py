@@ -70,6 +70,7 @@ def test_an_id_is_a_letter_and_15_hex_digits():
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, compile=True)},
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, memory_format="channels_last")},
         {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, gradient_noise=1.0)},
+        {"numerics": Numerics(env={"ATEN_CPU_CAPABILITY": "avx2"}, threads=2, workers=2)},
         {"factors": {"clip": "other"}},
         {"factors": {}},
         {"block": 4},
@@ -105,7 +106,7 @@ def test_every_field_is_in_the_id_or_known_not_to_be():
     }
     assert set(Numerics.model_fields) == {
         *("env", "threads", "onednn", "precision", "deterministic", "perturb"),
-        *("device", "cudnn", "cudnn_benchmark", "tf32", "compile", "memory_format", "gradient_noise"),
+        *("device", "cudnn", "cudnn_benchmark", "tf32", "compile", "memory_format", "gradient_noise", "workers"),
     }
 
 

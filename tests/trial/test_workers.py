@@ -288,7 +288,7 @@ def test_it_goes_on_at_its_checkpoint_bit_for_bit(place: Place, monkeypatch: pyt
 
 @pytest.mark.parametrize("who", [0, 1])
 def test_told_to_leave_one_worker_takes_the_others_along(place: Place, who: int) -> None:
-    settings = {"fault": "slow", "at": 0}
+    settings = {"step_s": 0.02}
     ends: list[Ran] = []
     root = place.folder / f"told-{who}"
     thread = threading.Thread(

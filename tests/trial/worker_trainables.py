@@ -30,8 +30,8 @@ class Shared:
     independent_rows = True
     mean_over_rows = True
 
-    def __init__(self, *, rows: int = ROWS, fault: str = "", at: int = 2, who: int = 1) -> None:
-        self.rows, self.fault, self.at, self.who = rows, fault, at, who
+    def __init__(self, *, rows: int = ROWS, fault: str = "", at: int = 2, who: int = 1, step_s: float = 0.0) -> None:
+        self.rows, self.fault, self.at, self.who, self.step_s = rows, fault, at, who, step_s
         self.steps = 0
 
     def prepare(self) -> str:
@@ -59,6 +59,8 @@ class Shared:
         first = int(batch.index[0]) // self.rows
         if self.fault and first == self.at and worker() == self.who and "alive" not in os.environ:
             self.misbehave()
+        if self.step_s and "alive" not in os.environ:
+            time.sleep(self.step_s)
         errors = (model(batch.tensors["x"]) - batch.tensors["y"]).square()
         loss = errors.sum() if self.fault == "sum" else errors.mean()
         if self.fault == "not finite" and first == self.at and worker() == self.who:
@@ -76,8 +78,6 @@ class Shared:
             case "hang":
                 while True:
                     time.sleep(60)
-            case "slow":
-                time.sleep(0.2)
 
     def after_step(self, model: nn.Module, player: Player) -> None:
         self.steps += 1
