@@ -59,13 +59,14 @@ class RayWorkers:
         if group is None:
             raise RuntimeError("a trial with several workers runs in a placement group")
         others = [self._follower(task, group, number) for number in range(1, task.workers)]
-        return Gang(task, self._isolation, others, ray.util.get_node_ip_address(), started).run()
+        return Gang(task, self._isolation, others, _address(), started).run()
 
     def close(self) -> None:
         """Let go of the fork servers, and of the actors that were asked for."""
         self._isolation.close()
         for actor in self._actors.values():
-            ray.kill(actor)
+            with contextlib.suppress(ray.exceptions.RayError):
+                ray.kill(actor)
         self._actors.clear()
 
     def _follower(self, task: TrialTask, group: PlacementGroup, number: int) -> _RayFollower:
@@ -73,13 +74,14 @@ class RayWorkers:
             share = dict(task.share)
             at = PlacementGroupSchedulingStrategy(placement_group=group, placement_group_bundle_index=number)
             options = {"num_cpus": share.pop("CPU", 0), "num_gpus": share.pop("GPU", 0), "resources": share}
-            self._actors[number] = _Worker.options(scheduling_strategy=at, max_concurrency=2, **options).remote(
-                self._launch_id
+            self._actors[number] = (
+                ray.remote(_Worker)
+                .options(scheduling_strategy=at, max_concurrency=2, **options)
+                .remote(self._launch_id)
             )
         return _RayFollower(self._actors[number], self.told, lambda: self._actors.pop(number, None))
 
 
-@ray.remote
 class _Worker:
     """Runs a further worker on its node."""
 
@@ -104,6 +106,10 @@ class _Worker:
         """End what runs."""
         if self._follower is not None:
             self._follower.kill()
+
+
+def _address() -> str:
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 class _RayFollower:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -58,12 +59,12 @@ def test_two_workers_on_two_nodes_make_one_trial(place, shared):
 
 @pytest.mark.parametrize("who", [0, 1])
 def test_a_worker_that_is_killed_fails_the_attempt_by_infrastructure_and_is_named(place, shared, who):
-    grid = "arms:\n  shared: {workers: 2, settings: {fault: kill, at: 3, who: WHO}}\n".replace("WHO", str(who))
-    done = place.finish(begin(place, shared, grid), 400)
-    assert done.code != 0
-    assert f", worker {who} of 2: its process died by signal 9" in done.words
+    settings = f"{{fault: kill, at: 3, who: {who}, once: {json.dumps(str(place.folder / 'killed'))}}}"
+    done = place.finish(begin(place, shared, settings=settings), 400)
+    assert done.code == 0, done.text
+    assert f", attempt 1, worker {who} of 2: its process died by signal 9: tried again as attempt 2" in done.words
     (row,) = rows_of(place).values()
-    assert (row["status"], row["failure_kind"], row["failures_infrastructure"]) == ("failed", "infrastructure", 4)
+    assert (row["status"], row["attempt"], row["failures_infrastructure"]) == ("done", 2, 1)
     assert place.left_running() == {}
 
 

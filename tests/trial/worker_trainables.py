@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,12 +26,18 @@ def worker() -> int:
 
 
 class Shared:
-    """A small network. ``fault`` happens in worker ``who`` alone, in the loss of batch ``at``."""
+    """A small network. ``fault`` happens in worker ``who`` alone, in the loss of batch ``at``.
+
+    If ``once`` names a file, it happens only where there is none, and then there is one.
+    """
 
     independent_rows = True
     mean_over_rows = True
 
-    def __init__(self, *, rows: int = ROWS, fault: str = "", at: int = 2, who: int = 1, step_s: float = 0.0) -> None:
+    def __init__(
+        self, *, rows: int = ROWS, fault: str = "", at: int = 2, who: int = 1, step_s: float = 0.0, once: str = ""
+    ) -> None:
+        self.once = once
         self.rows, self.fault, self.at, self.who, self.step_s = rows, fault, at, who, step_s
         self.steps = 0
 
@@ -58,7 +65,11 @@ class Shared:
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Any, Carry]:
         first = int(batch.index[0]) // self.rows
         if self.fault and first == self.at and worker() == self.who and "alive" not in os.environ:
-            self.misbehave()
+            if not self.once:
+                self.misbehave()
+            elif not Path(self.once).exists():
+                Path(self.once).touch()
+                self.misbehave()
         if self.step_s and "alive" not in os.environ:
             time.sleep(self.step_s)
         errors = (model(batch.tensors["x"]) - batch.tensors["y"]).square()
