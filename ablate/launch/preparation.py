@@ -33,7 +33,8 @@ class Preparation:
             stderr=self._printed,
             text=True,
         )
-        request = Request(specs=tuple(distinct.values()), initial=str(initial), search=search)
+        workers = max(spec.numerics.workers for spec in specs)
+        request = Request(specs=tuple(distinct.values()), initial=str(initial), search=search, workers=workers)
         assert self._process.stdin is not None
         with suppress(BrokenPipeError), self._process.stdin:  # it died already: wait() says of what
             self._process.stdin.write(request.model_dump_json())

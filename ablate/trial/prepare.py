@@ -47,11 +47,15 @@ def model_key(spec: TrialSpec) -> str:
 
 
 class Request(Frozen):
-    """The trials to prepare for, one per distinct settings and block; where weights go; where to import from."""
+    """The trials to prepare for, one per distinct settings and block; where weights go; where to import from.
+
+    ``workers`` is the largest number of them that any trial has.
+    """
 
     specs: tuple[TrialSpec, ...]
     initial: str
     search: tuple[str, ...]
+    workers: int = 1
 
 
 class _Captured(BaseException):
@@ -100,6 +104,7 @@ def prepare(request: Request, tell: Callable[[dict[str, Any]], None]) -> Prepare
     from ablate.trial import numerics, weights
     from ablate.trial.contract import checked_hash, checked_model
     from ablate.trial.importing import is_structured, load, source_hash
+    from ablate.trial.workers import check_mean_over_rows
 
     numerics.apply(REFERENCE)
     made: dict[str, str | None] = {}
@@ -107,6 +112,8 @@ def prepare(request: Request, tell: Callable[[dict[str, Any]], None]) -> Prepare
     hashes: dict[str, str] = {}
     trainable = load(request.specs[0].trainable, request.search)
     code = source_hash(trainable)
+    if request.workers > 1:
+        check_mean_over_rows(trainable)
     for done, spec in enumerate(request.specs):
         key = model_key(spec)
         weights.seed_global_generators(spec.study, spec.block)

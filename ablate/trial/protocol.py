@@ -80,6 +80,8 @@ class Structured(Protocol):
     Optional attribute, also of a function trainable: ``independent_rows = True`` says that row i of every tensor of a
     batch is sample ``index[i]`` and that nothing carried to the next batch belongs to a row. Arms that permute rows are
     refused without it: what a first dimension means (samples, or the frames of a window) only the trainable knows.
+    Arms with several ``workers`` need ``mean_over_rows = True`` as well: the loss, and every metric, of a batch is the
+    mean over its rows of what each row gives by itself. Each worker's loss is then called with a share of the rows.
 
     Optional methods, called when present:
 

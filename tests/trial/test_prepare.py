@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from spec_factory import HERE, make_spec
 
+from ablate.design.trial_spec import Numerics
 from ablate.trial.environment import process_environment
 from ablate.trial.prepare import REFERENCE, Request, model_key
 
@@ -19,7 +20,8 @@ from ablate.trial.prepare import REFERENCE, Request, model_key
 def prepare(folder: Path, trainable: str, **changes: Any) -> dict[str, Any]:
     """Run preparation as a launch does; return its last line."""
     spec = make_spec(f"small_trainables:{trainable}", **changes)
-    request = Request(specs=(spec,), initial=str(folder / "initial"), search=(HERE,))
+    workers = spec.numerics.workers
+    request = Request(specs=(spec,), initial=str(folder / "initial"), search=(HERE,), workers=workers)
     done = subprocess.run(
         [sys.executable, "-m", "ablate.trial.prepare"],
         input=request.model_dump_json(),
@@ -81,6 +83,11 @@ def test_what_the_protocol_does_not_allow_is_bad_input(
     said = prepare(tmp_path, trainable, settings=settings)
     assert said["exit_code"] == 2
     assert tuple(said["error"][0][name] for name in ("where", "found", "allowed")) == message
+
+
+def test_several_workers_of_a_trainable_whose_loss_need_not_be_a_mean_are_refused(tmp_path: Path) -> None:
+    said = prepare(tmp_path, "Line", numerics=Numerics(workers=2))
+    assert said["error"][0]["found"] == "asked for several, but Line does not say independent_rows and mean_over_rows"
 
 
 def test_nothing_that_a_trainable_prints_or_leaves_running_is_taken_for_an_answer(tmp_path: Path) -> None:
