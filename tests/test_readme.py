@@ -41,11 +41,13 @@ def run(*words: str, cwd: Path) -> str:
 
 def test_the_grid_file_is_valid_for_the_starters_trainable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_starter(tmp_path)
-    grid, _ = blocks("yaml")
-    (tmp_path / "grid.yaml").write_text(grid)
+    grid, _, probes = blocks("yaml")
+    (tmp_path / "grid.yaml").write_text(grid + probes)
     monkeypatch.chdir(tmp_path)
     study = read_study(Path("grid.yaml"))
     assert len(trials(study.grid)) == 2 * (3 * 7 + 2)
+    assert study.grid.probes.curvature is not None
+    assert study.grid.probes.curvature.at == (0, 50, 100, study.grid.batches)
 
 
 def test_the_function_trainable_the_commands_and_the_query_run(tmp_path: Path) -> None:
