@@ -263,7 +263,7 @@ def test_the_command(run, tmp_path):
     done = ablate("export", run.paths.root, "--to", "csv")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (
-        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 artifacts, 32 sketches, 0 attempts; "
+        "wrote synthetic-csv: rows 960 batches, 16 trials, 80 audits, 0 artifacts, 32 sketches, 0 probes, 0 attempts; "
         "read back, equal bit for bit\n"
     )
     again = ablate("export", run.paths.root)

@@ -11,7 +11,7 @@ from ablate.exit_codes import exit_code
 from ablate.record.disk import write_aside
 from ablate.record.store import Store
 from tests.record.conftest import make_grid, run_trial
-from tests.record.test_probes import GIVEN, found
+from tests.record.test_probe_rows import GIVEN, found
 
 SPEC = next(iter(trials(make_grid())))
 

@@ -18,7 +18,7 @@ from ablate.remote.location import working_copy
 from ablate.remote.objects import Objects
 from tests.conftest import wait_for
 from tests.record.conftest import make_grid, make_spec, run_trial
-from tests.record.test_probes import probe
+from tests.record.test_probe_rows import probe
 from tests.remote.test_remote_store import crash, elsewhere, upload_journal
 
 SPEC = make_spec()
