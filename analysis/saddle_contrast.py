@@ -8,12 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from ablate.design.attainable import holm as attainable
+from ablate.design.attainable import smallest_p
 from analysis.bca import Interval, mean_interval
 from analysis.holm import holm
 from analysis.pairing import Array, Sides, pair
 from analysis.probed import Probed, Value
 from analysis.saddle_indicators import INDICATORS, SADDLE, UNDECIDED, Indicator, indicator_outcomes, kind_outcomes
-from analysis.sign_flip import SignFlip, sign_flip, smallest_p
+from analysis.sign_flip import SignFlip, sign_flip
 from analysis.size import LEVEL
 from analysis.trials import Trial
 
@@ -132,10 +134,9 @@ def time_near_saddles(trials: Sequence[Trial], compared: Sequence[Compared], see
         intervals = mean_interval(low, seed), mean_interval(high, seed)
         found.append((one, certain, possible, intervals, against, sign_flip(against, seed)))
     adjusted = holm([test.p for *_, test in found])
-    least = [1.0 if test.smallest is None else smallest_p(len(against)) for *_, against, test in found]
-    attainable = [min(1.0, p * len(found)) for p in least]
+    reachable = attainable([smallest_p(len(against)) for *_, against, _ in found])
     reports = []
-    for (one, certain, possible, (low, high), against, test), p, best in zip(found, adjusted, attainable, strict=True):
+    for (one, certain, possible, (low, high), against, test), p, best in zip(found, adjusted, reachable, strict=True):
         n = len(certain.gap)
         unknown = (
             (

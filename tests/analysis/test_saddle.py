@@ -10,6 +10,7 @@ import pytest
 from probing import DIMENSION, game, snapshot, write_probes
 from synthetic import Told, arm, block_losses, generator, grid, write_run
 
+from ablate.design.spec import Contrast
 from ablate.design.trial_spec import CurvaturePlan, ProbePlan
 from ablate.errors import BadInput
 from ablate.record.reader import Run
@@ -69,6 +70,16 @@ def test_few_blocks_decide_nothing_and_it_says_why(tmp_path):
     assert "with 5 blocks no Holm p can be below 0.062" in found.answer.sentence
     two = saddle(study(tmp_path / "b", kinds(told), blocks=2))
     assert "2 blocks, and an interval needs 3" in two.answer.sentence
+
+
+def test_the_smallest_p_that_can_be_reached_is_reached_with_unequal_blocks(tmp_path):
+    """Holm multiplies only the smallest p by the whole family: fewer blocks beside more lose nothing by it."""
+    told = {"plain": lambda block: [MINIMUM] * 3, **dict.fromkeys(("slow", "slower"), lambda block: [SADDLE] * 3)}
+    arms = {"plain": arm(8), "slow": arm(8, way=2), "slower": arm(6, way=3)}
+    contrasts = (Contrast(arms=("plain", "slow")), Contrast(arms=("plain", "slower")))
+    found = saddle(study(tmp_path, kinds(told), arms=arms, contrasts=contrasts)).time
+    assert [one.n for one in found] == [8, 6]
+    assert [one.attainable_p for one in found] == [2 * 2 / 2**8, 2 / 2**6] == [one.adjusted_p for one in found]
 
 
 def test_undecided_snapshots_count_against_a_difference(tmp_path):
