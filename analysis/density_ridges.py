@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ablate.record.reader import Run
 from analysis.cells import Cell, cell_words
-from analysis.probed import Probed, players
+from analysis.probed import Probed, firsts, players
 from analysis.saddle_course import groups
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -120,7 +120,7 @@ def density_ridges(
     measures = _measures(run)
     if not measures:
         return None
-    floors = [floor.value for one in probed if (floor := one.first("floor")) is not None and floor.value > 0]
+    floors = [floor.value for floor in firsts(probed, "floor") if floor.value > 0]
     everything = np.concatenate([nodes for own in measures.values() for nodes, _ in own])
     linear = min(floors) if floors else 1e-3 * float(np.abs(everything).max()) or 1.0
     ends = place(np.array([min(everything.min(), 0.0), max(everything.max(), 0.0)]), linear)
@@ -156,7 +156,7 @@ def _panel(
             for trial in here
         ]
         ridges.append(Ridge(batches, len(here), np.mean(heights, axis=0)))
-    sizes = [size.value for one in with_density if (size := one.first("dimension")) is not None]
+    sizes = [size.value for size in firsts(with_density, "dimension")]
     trials = max(ridge.trials for ridge in ridges)
     single = 1 / (max(sizes, default=1.0) * trials * WIDTH * np.sqrt(2 * np.pi))
     return Ridges(arm, cell_words(cell), player, tuple(ridges), len(stages) - len(at), float(single))

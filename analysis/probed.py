@@ -109,6 +109,11 @@ class Probed:
         return found[0] if found else None
 
 
+def firsts(probed: Iterable[Probed], name: str) -> list[Value]:
+    """Return the value of that name of every snapshot that has one."""
+    return [value for one in probed if (value := one.first(name)) is not None]
+
+
 def has_probes(run: Run) -> bool:
     """Say whether anything was probed."""
     return bool(run.probes(["batches"]).num_rows)

@@ -13,7 +13,7 @@ from ablate.design.attainable import smallest_p
 from analysis.bca import Interval, mean_interval
 from analysis.holm import holm
 from analysis.pairing import Array, Sides, pair
-from analysis.probed import Probed, Value
+from analysis.probed import Probed, firsts
 from analysis.saddle_indicators import INDICATORS, SADDLE, UNDECIDED, Indicator, indicator_outcomes, kind_outcomes
 from analysis.sign_flip import SignFlip, sign_flip
 from analysis.size import LEVEL
@@ -196,7 +196,7 @@ def indicator_contrasts(
             test=test,
             adjusted_p=p,
             bound=_bound(used, indicator),
-            unconverged=sum(value.converged is False for value in _values(used, indicator)),
+            unconverged=sum(value.converged is False for value in firsts(used, indicator.name)),
         )
         for (one, indicator, paired, used, test), p in zip(found, adjusted, strict=True)
     )
@@ -219,15 +219,11 @@ def _decide(adjusted_p: float | None, against: Interval, least: float | None, mo
     return "UNDECIDED"
 
 
-def _values(used: Sequence[Probed], indicator: Indicator) -> list[Value]:
-    return [value for snapshot in used if (value := snapshot.first(indicator.name)) is not None]
-
-
 def _bound(used: Sequence[Probed], indicator: Indicator) -> float | None:
     if indicator.name == "negative_share":
         bounds = [width for snapshot in used if (width := share_open(snapshot)) is not None]
     else:
-        bounds = [value.bound for value in _values(used, indicator) if value.bound is not None]
+        bounds = [value.bound for value in firsts(used, indicator.name) if value.bound is not None]
     return 2 * float(np.mean(bounds)) if bounds else None
 
 

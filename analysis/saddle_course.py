@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.cells import Cell, cell_words, in_grid_order
-from analysis.probed import GAME, Probed, players
+from analysis.probed import GAME, Probed, firsts, players
 from analysis.saddle_indicators import KINDS
 
 NAMES = (
@@ -186,7 +186,7 @@ def _stage(here: Sequence[Probed]) -> Stage:
 
 
 def _spread(here: Sequence[Probed], name: str) -> Spread | None:
-    values = [value for one in here if (value := one.first(name)) is not None]
+    values = firsts(here, name)
     if not values:
         return None
     numbers = [value.value for value in values]

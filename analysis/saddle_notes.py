@@ -10,7 +10,7 @@ import pyarrow as pa
 from analysis.bca import FEW
 from analysis.digits import number, plural, share
 from analysis.population import population
-from analysis.probed import GAME, Probed, Value
+from analysis.probed import GAME, Probed, firsts
 from analysis.saddle_contrast import Compared, IndicatorContrast, TimeNearSaddles
 from analysis.saddle_course import Course
 
@@ -96,7 +96,7 @@ def _undecided(courses: Sequence[Course]) -> list[str]:
 
 
 def _unconverged(probed: Sequence[Probed]) -> list[str]:
-    edges = [edge for one in probed for name in ("lambda_max", "lambda_min") if (edge := one.first(name)) is not None]
+    edges = [edge for name in ("lambda_max", "lambda_min") for edge in firsts(probed, name)]
     lacking = sum(edge.converged is False for edge in edges)
     if not lacking:
         return []
@@ -108,8 +108,7 @@ def _unconverged(probed: Sequence[Probed]) -> list[str]:
 
 
 def _shares(probed: Sequence[Probed]) -> list[str]:
-    shares: list[Value] = [found for one in probed if (found := one.first("negative_share")) is not None]
-    methods = dict.fromkeys(value.method for value in shares)
+    methods = dict.fromkeys(value.method for value in firsts(probed, "negative_share"))
     if not methods:
         return ["Without a density (`density: 0`) the share of negative eigenvalues is not known."]
     words = " or ".join(f"{METHODS.get(method, method)}" for method in methods)
@@ -137,7 +136,7 @@ def _shares(probed: Sequence[Probed]) -> list[str]:
 
 
 def _gradient(probed: Sequence[Probed]) -> list[str]:
-    seen = [found.value for one in probed if (found := one.first("gradient_captured")) is not None]
+    seen = [found.value for found in firsts(probed, "gradient_captured")]
     if not seen or min(seen) > 0.99:
         return []
     return [
@@ -148,7 +147,7 @@ def _gradient(probed: Sequence[Probed]) -> list[str]:
 
 
 def _escape(probed: Sequence[Probed]) -> list[str]:
-    methods = dict.fromkeys(found.method for one in probed if (found := one.first("escape_rate")) is not None)
+    methods = dict.fromkeys(found.method for found in firsts(probed, "escape_rate"))
     if not methods:
         return []
     return [
