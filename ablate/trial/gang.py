@@ -79,7 +79,7 @@ class Gang:
         try:
             while end is None and error is None:
                 try:
-                    number, said = self._heard.get(timeout=GRACE_S if self._failed else None)
+                    number, said = self._hear(GRACE_S if self._failed else None)
                 except queue.Empty:
                     break
                 if isinstance(said, int):
@@ -104,11 +104,17 @@ class Gang:
                 said: TrialEnd | Exception = run()
             except Exception as error:
                 said = error
-            self._running.discard(number)
             self._heard.put((number, said))
 
         self._running.add(number)
         threading.Thread(target=to_its_end, daemon=True).start()
+
+    def _hear(self, timeout_s: float | None) -> tuple[int, TrialEnd | Exception | int]:
+        """Return what one says; it counts as running until its end is heard, so that no end goes unheard."""
+        number, said = self._heard.get(timeout=timeout_s)
+        if not isinstance(said, int):
+            self._running.discard(number)
+        return number, said
 
     def _start_others(self, port: int) -> None:
         if self._failed:
@@ -138,7 +144,7 @@ class Gang:
                 other.kill()
         while self._running:
             try:
-                self._heard.get(timeout=GRACE_S)
+                self._hear(GRACE_S)
             except queue.Empty:
                 return
 
