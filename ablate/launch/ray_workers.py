@@ -8,7 +8,7 @@ them, and a fork server ends a process whose actor is gone.
 from __future__ import annotations
 
 import contextlib
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,15 +92,16 @@ class _Worker:
 
     def run(self, told: str, rank: str) -> str:
         """Run it to its end; return how it ended."""
+        follower = self._follower = LocalFollower(self._isolation)  # first, so that a kill reaches it from here on
         task = on_node(TrialTask.model_validate_json(told), self._folder)
         task = task.model_copy(update={"rank": Rank.model_validate_json(rank)})
         if refused := without_store(task):
             return refused.model_dump_json()
         if task.remote is not None:
             task = task.model_copy(update={"root": str(working_copy(task.remote))})
-        gpus = ray.get_runtime_context().get_accelerator_ids()["GPU"] if task.numerics.device == "cuda" else ()
-        self._follower = LocalFollower(self._isolation, tuple(gpus))
-        return self._follower.run(task).model_dump_json()
+        if task.numerics.device == "cuda":
+            task = task.model_copy(update={"gpus": tuple(ray.get_runtime_context().get_accelerator_ids()["GPU"])})
+        return follower.run(task).model_dump_json()
 
     def kill(self) -> None:
         """End what runs."""
@@ -121,11 +122,10 @@ class _RayFollower:
         forget: called when the actor is gone.
     """
 
-    def __init__(self, actor: Any, told: str, forget: Any) -> None:
+    def __init__(self, actor: Any, told: str, forget: Callable[[], object]) -> None:
         self._actor = actor
         self._told = told
         self._forget = forget
-        self._lock = threading.Lock()
 
     def run(self, task: TrialTask) -> TrialEnd:
         """Run it to its end; where its actor or its node is gone, that is its end."""
