@@ -11,7 +11,7 @@ from ablate.cluster.node_types import NodeType, most_workers
 from ablate.cluster.parts import find
 from ablate.cluster.simulate import Capacity, Job, Simulation, simulate
 from ablate.design.pace import Paces
-from ablate.launch.placement import check
+from ablate.launch.placement import check, each
 from ablate.launch.study import Study
 
 TRIAL_S = 600.0
@@ -55,12 +55,17 @@ def cluster_plan(study: Study, file: ClusterFile, types: Sequence[NodeType], pac
     """
     capacity = Capacity(tuple(types), most_workers(file), START_S[file.kind], _idle_s(file))
     jobs = [
-        Job(spec.arm, spec.resources, paces.of(spec).trial_s(spec.batches, spec.guard) if paces else TRIAL_S)
+        Job(
+            spec.arm,
+            each(spec.resources, spec.numerics.workers),
+            paces.of(spec).trial_s(spec.batches, spec.guard) if paces else TRIAL_S,
+        )
         for spec in study.specs
+        for _ in range(spec.numerics.workers)  # they may be on several nodes
     ]
     found = simulate(jobs, capacity)
     return ClusterPlan(
-        str(file.path), tuple(types), found, _warnings(study, types, found), _assumed(capacity, file, paces)
+        str(file.path), tuple(types), found, _warnings(study, types, found), _assumed(study, capacity, file, paces)
     )
 
 
@@ -107,16 +112,19 @@ def _idle_s(file: ClusterFile) -> float:
     return 60.0 * float(RAYS_IDLE_MINUTES if minutes is None else minutes)
 
 
-def _assumed(capacity: Capacity, file: ClusterFile, paces: Paces | None) -> tuple[str, ...]:
+def _assumed(study: Study, capacity: Capacity, file: ClusterFile, paces: Paces | None) -> tuple[str, ...]:
     lasting = (
         f"every machine is as fast as the one timed ({paces.source})"
         if paces
         else f"a trial lasts {TRIAL_S / 60:g} min, since nothing was timed: --measure or --from RUN does"
     )
+    shared = any(spec.numerics.workers > 1 for spec in study.specs)
+    apart = ("of a trial with several workers each is placed by itself, and counted as a trial",) if shared else ()
     if file.kind == "on-premise":
-        return lasting, "the machines run already, and nothing else runs on them"
+        return lasting, *apart, "the machines run already, and nothing else runs on them"
     return (
         lasting,
+        *apart,
         f"a node takes {capacity.start_s / 60:g} min to start, is had when asked for, and leaves after "
         f"{capacity.idle_s / 60:g} min without a trial",
         "the whole grid asks at once, so that as many nodes come as it fills; nothing else runs on them",

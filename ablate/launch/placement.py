@@ -97,22 +97,19 @@ def check(
         if room is None:
             continue
         if not room:
-            share = {name: amount / many for name, amount in request.items()}
-            problems += reasons(arm, share, offers, where, advice)
+            problems += reasons(arm, each(request, many), offers, where, advice)
             continue
-        place, found = (
-            where(("arms", arm, "workers")),
-            f"asks for {many} workers, and there is room for {room:g} at once",
-        )
+        place = where(("arms", arm, "workers"))
+        found = f"asks for {many} workers, and there is room for {room} at once"
         listing = "; ".join(f"{offer.name}: {amounts(offer.resources)}" for offer in open_to_trials)
-        problems.append(Problem(place, found, listing, "", advice or f"Write `workers: {room:g}`, or add machines."))
+        problems.append(Problem(place, found, listing, "", advice or f"Write `workers: {room}`, or add machines."))
     if problems:
         raise UnmetPlacement(problems[0], *(replace(problem, allowed="") for problem in problems[1:]))
 
 
 def _room(request: Mapping[str, float], offers: Sequence[Offer], workers: int) -> int | None:
     """Return how many of a trial's workers fit on the machines when they are empty; None if all do."""
-    share = {name: amount / workers for name, amount in request.items()}
+    share = each(request, workers)
     room = 0
     for offer in offers:
         many = offer.node_type.max_workers if offer.node_type else 1
@@ -120,6 +117,11 @@ def _room(request: Mapping[str, float], offers: Sequence[Offer], workers: int) -
             (int(offer.resources.get(name, 0.0) / amount + 1e-9) for name, amount in share.items()), default=workers
         )
     return None if room >= workers else room
+
+
+def each(request: Mapping[str, float], workers: int) -> dict[str, float]:
+    """Return what each of a trial's workers asks for."""
+    return {name: amount / workers for name, amount in request.items()}
 
 
 def fits(request: Mapping[str, float], resources: Mapping[str, float]) -> bool:

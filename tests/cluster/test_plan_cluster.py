@@ -137,3 +137,16 @@ def test_a_file_for_a_launch_without_a_cluster_is_refused(place, how):
 def test_a_timeline_shows_the_most_of_each_part(steps, bars):
     use = TypeUse("a", steps, 4, 0.0, {})
     assert timeline(use, 100.0, 4) == bars
+
+
+def test_workers_of_a_trial_that_no_node_has_room_for_together_are_placed_on_several(place):
+    """Two blocks of two workers, each a whole node of type slow: 3 nodes from 0, the fourth from 13 to 23 min."""
+    grid = place.grid("arms:\n  one: {workers: 2, threads: 4, resources: {cpu_slow: 2}}\n", blocks=2)
+    found = place.ablate("plan", grid, "--cluster", cluster(place), "--json")
+    assert found.code == 0, found.text
+    plan = json.loads(found.out)["cluster"]
+    assert (plan["simulation"]["never"], plan["warnings"]) == ([], [])
+    (slow,) = (use for use in plan["simulation"]["uses"] if use["name"] == "slow")
+    assert (slow["peak"], slow["trials"]) == (3, {"one": 4})
+    assert plan["simulation"]["end_s"] == 23 * 60
+    assert "of a trial with several workers each is placed by itself, and counted as a trial" in plan["assumed"]
