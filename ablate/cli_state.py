@@ -159,8 +159,10 @@ def _doctor_of_cluster(address: str, grid: Path | None, as_json: bool) -> None:
     from ablate.design.grid import load_grid
     from ablate.errors import UnmetPlacement
     from ablate.launch.cluster_doctor import ask, doctor_table, problems, to_json
+    from ablate.launch.placement import each
 
-    arms = {name: arm.resources for name, arm in load_grid(grid).arms.items()} if grid else None
+    known = load_grid(grid).arms if grid else {}
+    arms = {name: each(arm.resources, arm.numerics.workers) for name, arm in known.items()} or None
     nodes = ask(address)
     found = problems(nodes, arms, address)
     emit(to_json(nodes, found), as_json, lambda console: console.print(doctor_table(nodes)))

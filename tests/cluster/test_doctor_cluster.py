@@ -10,6 +10,9 @@ import sys
 import pytest
 from rich.console import Console
 
+from ablate import cli_state
+from ablate.errors import UnmetPlacement
+from ablate.launch import cluster_doctor
 from ablate.launch.cluster_doctor import PACKAGES, PROBE, NodeFacts, doctor_table, facts_of, problems, to_json
 
 SAME = {"ablate": "1.0", "torch": "2.13.0+cpu", "numpy": "2.4.6", "ray": "2.60.0", "python": "3.11.4"}
@@ -52,6 +55,13 @@ MIXED = [node("a", old=1.0), node("b", {"torch": "2.12.1"}, new=1.0)]
 def test_an_arm_may_not_land_on_two_versions():
     (found,) = problems(MIXED, {"free": {"CPU": 1}}, "there")
     assert found.found == "trials of arm free could land on nodes whose torch differs: 2.12.1 on b; 2.13.0 on a"
+
+
+def test_workers_of_one_trial_may_land_on_two_versions(place, monkeypatch):
+    monkeypatch.setattr(cluster_doctor, "ask", lambda address: MIXED)
+    grid = place.grid("arms:\n  shared: {workers: 2, threads: 4}\n")  # 8 cores, of which each node has 4
+    with pytest.raises(UnmetPlacement, match="trials of arm shared could land on nodes whose torch differs"):
+        cli_state._doctor_of_cluster("there", grid, True)
 
 
 def test_nodes_that_no_arm_can_land_on_do_not_matter():
