@@ -101,7 +101,7 @@ def _player(
             float(y),
             "parameter",
             points=first.tolist(),
-            masses=[_loss(target, at + x * plane[0] + y * plane[1]) for x in first],
+            masses=_line(target, at + y * plane[1], plane[0], first),
         )
         for line, y in enumerate(second)
     ]
@@ -115,6 +115,15 @@ def _player(
             continue
         found.append(row("projection_loss", None, value, "loss", text=label))
     return found
+
+
+def _line(target: Objective, at: Tensor, along: Tensor, steps: Array) -> list[float]:
+    """Return the losses on a line of the map; the log grows with each, so that no long map is taken for hung."""
+    losses = []
+    for step in steps:
+        losses.append(_loss(target, at + step * along))
+        print("loss on the map", flush=True)
+    return losses
 
 
 def _extent(coordinates: list[float]) -> Array:
