@@ -158,6 +158,11 @@ class CurvaturePlan(Frozen):
     mode: Literal["train", "eval"] = "train"
     surface: bool = False
 
+    @property
+    def resources(self) -> dict[str, float]:
+        """What the task of one trial's probes needs to be placed."""
+        return {"CPU": 1.0, **({"GPU": 1.0} if self.device == "cuda" else {})}
+
 
 class ProbePlan(Frozen):
     """What is looked at in a trial's weights once it has ended; false if nothing is."""

@@ -10,6 +10,7 @@ from contextlib import suppress
 from ablate.errors import Problem, StoreError
 from ablate.launch.after import Then, tried_again
 from ablate.launch.progress import Display, State
+from ablate.launch.waiting import Waiting
 from ablate.record.paths import SnapshotKey
 from ablate.record.store import Store
 from ablate.trial.task import TrialEnd, TrialTask
@@ -25,10 +26,11 @@ class ProbesEnded:
         failed: how those ended that failed, after all tries.
     """
 
-    def __init__(self, store: Store, tasks: Sequence[TrialTask], display: Display) -> None:
+    def __init__(self, store: Store, tasks: Sequence[TrialTask], display: Display, waiting: Waiting) -> None:
         self.failed: list[TrialEnd] = []
         self._store = store
         self._display = display
+        self._waiting = waiting
         self._tasks = len(tasks)
         self._open = {task.spec.trial_id: task for task in tasks}
         self._wanted = {SnapshotKey(task.spec.trial_id, at) for task in tasks for at in _at(task)}
@@ -85,6 +87,7 @@ class ProbesEnded:
             batches_in_all=len(self._wanted),
             of="trials probed",
             steps="snapshots",
+            waiting=self._waiting.words,
         )
 
     def _take(self, task: TrialTask, end: TrialEnd | None) -> None:

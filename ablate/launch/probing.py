@@ -7,7 +7,7 @@ it, by a later one, or by ``ablate probe``. What the store holds already is not 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ablate.launch.probes_ended import ProbesEnded
 from ablate.launch.progress import Display
 from ablate.launch.refusal import amounts
 from ablate.launch.study import Study
+from ablate.launch.waiting import Waiting
 from ablate.record.store import Store
 from ablate.trial.task import ProbeRequest, TrialEnd, TrialTask
 
@@ -81,7 +82,7 @@ def check_placement(study: Study, plan: CurvaturePlan, launcher: Launcher) -> No
     Raises:
         UnmetPlacement: none there is or can be added.
     """
-    request = needs(plan)
+    request = plan.resources
     offers = [node.resources for node in launcher.nodes()]
     if any(placement.fits(request, one) for one in offers):
         return
@@ -94,11 +95,6 @@ def check_placement(study: Study, plan: CurvaturePlan, launcher: Launcher) -> No
             "Probes with `device: cuda` never run on the CPU instead: go where nvidia-smi lists a GPU, or ask for cpu."
         )
         raise UnmetPlacement(Problem(where, found, there, advice=advice))
-
-
-def needs(plan: CurvaturePlan) -> Mapping[str, float]:
-    """Return what the task of one trial's probes asks for."""
-    return {"CPU": 1.0, **({"GPU": 1.0} if plan.device == "cuda" else {})}
 
 
 def probe(
@@ -134,15 +130,13 @@ def probe(
         preparation.cancel()
     if not allow_mixed_code:
         _check_code(store, left, code)
-    tasks = [
-        _task(study, store, spec, plan, at, None if allow_mixed_code else store.row(spec.trial_id)["source_hash"])
-        for spec, at in left
-    ]
+    tasks = [_task(study, store, spec, _request(study, store, spec, plan, at, allow_mixed_code)) for spec, at in left]
     for spec, _ in left:  # of a probe that failed or was broken off: a log says that one runs
         store.paths.probe_log(spec.trial_id).unlink(missing_ok=True)
-    ended = ProbesEnded(store, tasks, display)
+    waiting = Waiting(display.note, launcher.node_types)
+    ended = ProbesEnded(store, tasks, display, waiting)
     try:
-        launcher.run(tasks, ended)
+        launcher.run(tasks, ended, waiting)
     except BaseException:
         launcher.close()  # its probes end with it, so that what they finished can be taken in
         ended.interrupt()
@@ -150,9 +144,7 @@ def probe(
     return Probed(tuple(ended.failed), len(tasks), ended.snapshots)
 
 
-def _task(
-    study: Study, store: Store, spec: TrialSpec, plan: CurvaturePlan, at: Sequence[int], code: str | None
-) -> TrialTask:
+def _task(study: Study, store: Store, spec: TrialSpec, request: ProbeRequest) -> TrialTask:
     return TrialTask(
         spec=spec,
         root=str(store.paths.root.resolve()),
@@ -160,7 +152,19 @@ def _task(
         attempt=0,
         cwd=str(Path.cwd()),
         search=study.search,
-        probe=ProbeRequest(at=tuple(at), plan=plan, code=code, surface=tuple(_projected(study, store, spec, plan, at))),
+        probe=request,
+    )
+
+
+def _request(
+    study: Study, store: Store, spec: TrialSpec, plan: CurvaturePlan, at: Sequence[int], mixed: bool
+) -> ProbeRequest:
+    return ProbeRequest(
+        at=tuple(at),
+        plan=plan,
+        code=store.row(spec.trial_id)["source_hash"],
+        mixed=mixed,
+        surface=tuple(_projected(study, store, spec, plan, at)),
     )
 
 

@@ -21,19 +21,24 @@ def lost(task: TrialTask, error: BaseException, at: str) -> TrialEnd:
 
 def left(task: TrialTask, notice: ToldToLeave) -> TrialEnd:
     """Return the end of an attempt that was told to leave."""
-    spec = task.spec
-    error = f"{task.where}: told to leave (SIGTERM), it left {notice}"
-    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind="infrastructure", error=error)
+    return task.failed("infrastructure", f"told to leave (SIGTERM), it left {notice}")
 
 
 def failed(task: TrialTask, error: BaseException, at: str, kind: FailureKind = "code") -> TrialEnd:
     """Return the end of an attempt that its own code, its memory or its store failed."""
     spec = task.spec
     where = f"{task.where}, {at}"
-    out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)  # torch's own is the GPU's
-    words = str(error) if isinstance(error, AblateError) else last_lines(error)  # the latter also if str() raises
-    if out_of_memory or "can't allocate memory" in words:
-        kind = "memory"
+    kind = "memory" if out_of_memory(error) else kind
     return TrialEnd(
-        trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{words}"
+        trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}:\n{in_words(error)}"
     )
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's or the allocator's, or torch's own error of a GPU."""
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in in_words(error)
+
+
+def in_words(error: BaseException) -> str:
+    """Return what an error says: of ablate's own the words, of others the last lines of their traceback."""
+    return str(error) if isinstance(error, AblateError) else last_lines(error)  # the latter also if str() raises

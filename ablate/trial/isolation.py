@@ -21,7 +21,7 @@ from ablate.design.trial_spec import Numerics
 from ablate.errors import AblateError, Problem
 from ablate.record.paths import StorePaths
 from ablate.trial.environment import arm_environment, process_environment
-from ablate.trial.task import FailureKind, TrialEnd, TrialTask
+from ablate.trial.task import TrialEnd, TrialTask
 
 LOOK_S = 1.0
 """How often a trial's journal is looked at for a sign of life."""
@@ -105,7 +105,7 @@ class Isolation:
         except TimeoutError:  # closing the connection made the server kill the trial
             what = "product with the Hessian" if task.probe else "batch"
             words = f"no {what} for {task.spec.stall_minutes:g} minutes (stall_minutes), so it was ended as hung"
-            return _failed(task, "infrastructure", words)
+            return task.failed("infrastructure", words)
         except OSError as error:
             refused = str(error)
         return end or _died(task, code, refused, killed_for_memory=code == -9 and oom_kills() != kills)
@@ -243,9 +243,4 @@ def _died(task: TrialTask, code: int | None, refused: str, killed_for_memory: bo
         words = (
             f"its process died by signal {-code}" if code < 0 else f"its process ended with code {code} and no result"
         )
-    return _failed(task, "memory" if killed_for_memory else "infrastructure", words)
-
-
-def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
-    error = f"{task.where}: {words}"
-    return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=error)
+    return task.failed("memory" if killed_for_memory else "infrastructure", words)

@@ -17,12 +17,13 @@ from torch import Tensor
 
 from ablate.curvature import CurvatureError, Hessian, Plan, game_rows, look, rows, step_of
 from ablate.design.trial_spec import CurvaturePlan
-from ablate.errors import AblateError, Problem, StoreError
+from ablate.errors import Problem, StoreError
 from ablate.record.disk import write_aside
 from ablate.record.json_lines import jsonable
 from ablate.record.paths import StorePaths
 from ablate.trial import numerics
 from ablate.trial.directions import Directions, load_directions, save_directions
+from ablate.trial.ends import in_words, out_of_memory
 from ablate.trial.importing import is_structured, load, source_hash
 from ablate.trial.kept_weights import KeptWeights, KeptWeightsError
 from ablate.trial.kept_weights import load as load_weights
@@ -32,7 +33,6 @@ from ablate.trial.probed_model import ProbedModel, flat
 from ablate.trial.protocol import Player
 from ablate.trial.surface import surface_rows
 from ablate.trial.task import FailureKind, ProbeRequest, TrialEnd, TrialTask
-from ablate.trial.trace import last_lines
 
 Rows = list[dict[str, Any]]
 
@@ -64,14 +64,14 @@ def run_probe(task: TrialTask) -> TrialEnd:
             except StoreError:
                 raise
             except Exception as error:
-                if _memory(error):
+                if out_of_memory(error):
                     raise
                 traceback.print_exc()
-                wrong.append(f"{probe.where}: {_words(error)}")
+                wrong.append(f"{probe.where}: {in_words(error)}")
     except (Exception, SystemExit) as error:
         traceback.print_exc()
-        kind = "store" if isinstance(error, StoreError) else "memory" if _memory(error) else "code"
-        wrong.append(f"{where}: {_words(error)}")
+        kind = "store" if isinstance(error, StoreError) else "memory" if out_of_memory(error) else "code"
+        wrong.append(f"{where}: {in_words(error)}")
     if wrong:
         return _failed(task, wrong, kind)
     return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="done", missing=tuple(missing))
@@ -93,7 +93,7 @@ class _Probe:
         self._paths = paths
         make = load(task.spec.trainable, task.search)
         self._code = source_hash(make)
-        if request.code is not None:
+        if request.code is not None and not request.mixed:
             _check_code(request.code, self._code, task.spec.trainable)
         if not is_structured(make):
             found = f"{task.spec.trainable} is a function, whose loss nobody else can compute"
@@ -114,7 +114,7 @@ class _Probe:
         if kept is None:
             return False
         if self._request.code is not None:  # an attempt that was given up may have kept it, by older code
-            _check_code(kept.code, self._code, self._spec.trainable)
+            _check_kept(kept.code, self._request.code, self._spec.trainable)
         model = ProbedModel(self._make, self._spec, self._plan, self._data)
         model.go_to(kept)
         earlier = self._earlier(batches)
@@ -198,16 +198,13 @@ def _check_code(trained: str, now: str, trainable: str) -> None:
         raise KeptWeightsError(Problem(trainable, found, "the same source", "", advice))
 
 
-def _memory(error: BaseException) -> bool:
-    """Whether memory ran out; torch's own error of a GPU, or its allocator's text."""
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in _words(error)
-
-
-def _words(error: BaseException) -> str:
-    return str(error) if isinstance(error, AblateError) else last_lines(error)
+def _check_kept(kept: str, trained: str, trainable: str) -> None:
+    if kept != trained:
+        found = f"the weights were kept by other source than the trial's: its hash was {kept}, the trial's is {trained}"
+        advice = "They are of an attempt that was given up: delete them, and their probe is left out."
+        raise KeptWeightsError(Problem(trainable, found, "the same source", "", advice))
 
 
 def _failed(task: TrialTask, wrong: list[str], kind: FailureKind) -> TrialEnd:
-    spec = task.spec
-    words = "\n".join([f"probe of trial {spec.trial_id} (arm {spec.arm}, block {spec.block}):", *wrong])
-    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=words)
+    words = "\n".join([f"{task.where}:", *wrong])
+    return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=words)

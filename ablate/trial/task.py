@@ -29,8 +29,9 @@ class ProbeRequest(Frozen):
     Attributes:
         at: numbers of batches after which the weights were kept, ascending: those not looked at yet.
         plan: how.
-        code: hash of the source that the trial ran from, as its row says; another one now is refused. None to
-            look whatever the source is now.
+        code: hash of the source that the trial ran from, as its row says; weights kept by another one are refused, and
+            so is another one now. None to look whatever it was.
+        mixed: look although it is another one now.
         surface: ids of the block's trials whose weights are projected onto a map of the loss around the last of the
             plan's snapshots of this one; empty for no map.
     """
@@ -38,6 +39,7 @@ class ProbeRequest(Frozen):
     at: tuple[int, ...]
     plan: CurvaturePlan
     code: str | None = None
+    mixed: bool = False
     surface: tuple[str, ...] = ()
 
 
@@ -111,6 +113,11 @@ class TrialTask(Frozen):
         worker = f", worker {self.rank.number} of {self.rank.of}" if self.rank else ""
         return f"{words}, attempt {self.attempt}{worker}"
 
+    def failed(self, kind: FailureKind, words: str) -> TrialEnd:
+        """Return the end of an attempt that failed, as seen from outside of its process."""
+        error = f"{self.where}: {words}"
+        return TrialEnd(trial_id=self.spec.trial_id, attempt=self.attempt, status="failed", kind=kind, error=error)
+
     @property
     def follows(self) -> bool:
         """Whether this process follows another one of the same trial: it records nothing."""
@@ -124,9 +131,7 @@ class TrialTask(Frozen):
     @property
     def resources(self) -> dict[str, float]:
         """What its process needs to be placed."""
-        if self.probe is None:
-            return self.spec.resources
-        return {"CPU": 1.0, **({"GPU": 1.0} if self.probe.plan.device == "cuda" else {})}
+        return self.probe.plan.resources if self.probe else self.spec.resources
 
     @property
     def share(self) -> dict[str, float]:

@@ -27,7 +27,7 @@ from ablate.remote.patience import backoff
 from ablate.remote.refusal import Unreachable
 from ablate.trial.node import Node
 from ablate.trial.probe_uploads import ProbeNode
-from ablate.trial.task import FailureKind, TrialEnd, TrialTask
+from ablate.trial.task import TrialEnd, TrialTask
 
 EVERY_S = 10.0
 """How often rows are uploaded: what a lost node may lose at most."""
@@ -80,11 +80,11 @@ class Uploading:
                 end = self._isolation.run(node.task, started)
             node.finish(end)
         except Unreachable as error:  # from here: another node may reach it, and the launch knows whether it does
-            return _failed(task, "infrastructure", f"its node lost the store: {error}")
+            return task.failed("infrastructure", f"its node lost the store: {error}")
         except StoreError as error:
-            return _failed(task, "store", str(error))
+            return task.failed("store", str(error))
         except OSError as error:  # of this machine's disk: another machine may have a better one
-            return _failed(task, "infrastructure", f"its files could not be uploaded: {error}")
+            return task.failed("infrastructure", f"its files could not be uploaded: {error}")
         finally:
             with self._ended:
                 self._running -= 1
@@ -217,12 +217,6 @@ class _Node(Node):
 
     def _growing(self, path: Path) -> Growing:
         return Growing(path, self._name(path))
-
-
-def _failed(task: TrialTask, kind: FailureKind, words: str) -> TrialEnd:
-    spec = task.spec
-    where = f"trial {spec.trial_id} (arm {spec.arm}, block {spec.block}), attempt {task.attempt}"
-    return TrialEnd(trial_id=spec.trial_id, attempt=task.attempt, status="failed", kind=kind, error=f"{where}: {words}")
 
 
 def _latest(names: Iterable[str]) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 from ablate.cluster.node_types import NodeType
 from ablate.launch.placement import Node
+from ablate.launch.probes_ended import ProbesEnded
+from ablate.launch.progress import describe
 from ablate.launch.waiting import LATE_S, Waiting
+from ablate.record.paths import StorePaths
 
 HEAD = Node("head", {"CPU": 0.0})
 EAST = Node("east", {"CPU": 2.0, "cpu_east": 2.0})
@@ -70,3 +74,12 @@ def test_a_type_of_which_there_may_be_none_will_not_come():
     told: list[str] = []
     Waiting(told.append, lambda: (CLOSED,)).look(PENDING, [HEAD], 0.0)
     assert "any more. Start such a node" in told[0]
+
+
+def test_probes_that_wait_are_told_of_in_their_line_of_progress(tmp_path):
+    waiting = Waiting(lambda said: None)
+    store = SimpleNamespace(paths=StorePaths(tmp_path))
+    ended = ProbesEnded(store, [], SimpleNamespace(follow=lambda state: None), waiting)
+    assert ended.state().waiting == ""
+    waiting.look(PENDING, [HEAD], 0.0)
+    assert re.search(rf"4 waiting for CPU 1, cpu_east 1 since {SINCE}", describe(ended.state(), None))

@@ -292,7 +292,11 @@ def test_other_source_than_the_trials_is_refused(tmp_path: Path) -> None:
     )
     assert "the trial ran from other source: its hash was 0123456789abcdef, now it is " in end.error
     assert "Check out the code that the trial ran from" in end.error
-    assert probed(task).status == "done"  # unless nobody asks
+    paths = StorePaths(tmp_path)
+    snapshots = [paths.snapshot(task.spec.trial_id, at) for at in (0, 4)]
+    for path in snapshots:
+        torch.save({**torch.load(path), "code": "0123456789abcdef"}, path)
+    assert probed(task, code="0123456789abcdef", mixed=True).status == "done"  # unless that is asked for
 
 
 def test_weights_kept_by_other_source_are_refused(tmp_path: Path) -> None:
@@ -304,6 +308,8 @@ def test_weights_kept_by_other_source_are_refused(tmp_path: Path) -> None:
     end = probed(task, code=columns["source_hash"])
     assert "snapshot after 0 batches: " in end.error
     assert "its hash was older" in end.error
+    assert "They are of an attempt that was given up: delete them" in end.error
+    assert probed(task, code=columns["source_hash"], mixed=True).error == end.error  # not the trial's, whoever looks
     assert list(content(task)) == [f"{task.spec.trial_id}-4.probe.jsonl"]  # the other one is looked at all the same
 
 
