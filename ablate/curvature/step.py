@@ -114,7 +114,7 @@ def step_of(optimiser: torch.optim.Optimizer, parameters: Mapping[str, Tensor]) 
     if any(group["maximize"] for group in groups):
         return Step(f"{kind} that maximises")
     made = [_group(kind, group) for group in groups]
-    first = made[0]
+    first = next((step for step in made if step.rate), made[0])  # the others' rates are told relative to it
     if any(replace(step, rate=first.rate) != first for step in made):
         return Step(f"{kind} whose groups differ in momentum or weight decay")
     own = {id(p): torch.zeros(p.numel(), dtype=torch.float64) for p in parameters.values()}

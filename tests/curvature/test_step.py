@@ -135,6 +135,10 @@ def test_parameters_the_optimiser_has_not_stay_and_groups_have_their_own_rates()
     assert escape(lowest_is_still.edges, step)[0] == 0.0
     both = looked(torch.diag(torch.tensor([1.0, -1.0, -3.0], dtype=torch.float64)), bottom=2)
     assert escape(both.edges, step)[0] == pytest.approx(np.log1p(0.1))
+    groups[0]["lr"] = 0.0
+    frozen_first = step_of(torch.optim.SGD(groups, lr=1.0), dict(model.named_parameters()))
+    assert frozen_first.scale is not None
+    assert (frozen_first.rate, frozen_first.scale.tolist()) == (0.2, [1.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize(
