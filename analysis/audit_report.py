@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ablate.design.spec import Contrast
 from ablate.record.reader import Run
+from analysis.as_json import as_json
 from analysis.audit_row import AuditRow
 from analysis.audit_words import disagreement_words, others_words, size_words, what_is_wrong
 from analysis.audited import Audited, audited
@@ -108,8 +107,7 @@ class AuditReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, text and finite numbers."""
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
-        return plain
+        return as_json(self)
 
 
 Find = Callable[[Contrast], str]

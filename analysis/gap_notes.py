@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ablate.design.spec import Margin
-from analysis.bca import FEW
+from analysis.bca import few_words
 from analysis.contrast import ContrastReport
 from analysis.digits import number, p_value, plural
 
@@ -38,13 +38,8 @@ def notes(
         *_controls(contrasts),
         *_mixed_code(recorded),
         *_moved(recorded),
+        *few_words(contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None),
     ]
-    tested = [contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None]
-    if tested and min(tested) < FEW:
-        found.append(
-            f"With fewer than {FEW} blocks the 95% intervals are too narrow: at 6 they cover the true value about 88% "
-            "of the time, at 3 about 72%."
-        )
     return tuple(dict.fromkeys([*found, _population(recorded)]))
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from analysis.arm_summary import ArmSummary
+from analysis.as_json import as_json
 from analysis.contrast import ContrastReport
 from analysis.dose_response import DoseResponse
 
@@ -65,5 +64,4 @@ class GapReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, text and finite numbers, ready for ``json.dumps``."""
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
-        return plain
+        return as_json(self)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from analysis.bca import FEW
+from analysis.bca import few_words
 from analysis.digits import number, plural, share
 from analysis.population import population
 from analysis.probed import GAME, Probed, firsts
@@ -65,13 +65,8 @@ def notes(
         *_escape(probed),
         *_devices(probed),
         *_family(time, contrasts),
+        *few_words(one.n for one in (*time, *contrasts) if one.interval.low is not None),
     ]
-    tested = [one.n for one in (*time, *contrasts) if one.interval.low is not None]
-    if tested and min(tested) < FEW:
-        found.append(
-            f"With fewer than {FEW} blocks the 95% intervals are too narrow: at 6 they cover the true value about 88% "
-            "of the time, at 3 about 72%."
-        )
     return (*found, f"The unit of replication is the block (seed). {population(recorded)}")
 
 
@@ -81,8 +76,9 @@ def _when(compared: Sequence[Compared]) -> list[str]:
         return []
     listed = "; ".join(", ".join(map(str, at)) or "none" for at in sorted(stages))
     return [
-        f"Compared are means over the snapshots after batch {listed}, each counted once however far it is from the "
-        "next: time near saddles is their share. The initial weights are left out, every arm begins there."
+        f"Compared are means over the snapshots after batch {listed}, those that at least half of the trials have, "
+        "each counted once however far it is from the next: time near saddles is their share. The initial weights are "
+        "left out, every arm begins there."
     ]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.as_json import as_json
 from analysis.saddle_answer import Answer
 from analysis.saddle_contrast import IndicatorContrast, TimeNearSaddles
 from analysis.saddle_course import Course, GameStage
@@ -50,5 +49,4 @@ class SaddleReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, text and finite numbers, ready for ``json.dumps``."""
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
-        return plain
+        return as_json(self)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from ablate.design.spec import Margin
 from ablate.record.reader import Run
 from analysis.appendix import appendix
+from analysis.as_json import as_json
 from analysis.contrast import ContrastReport
 from analysis.controls import Control
 from analysis.evidence_lines import evidence_lines
@@ -87,8 +86,7 @@ class VerdictReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists and text, ready for ``json.dumps``."""
-        plain: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self), allow_nan=False))
-        return plain
+        return as_json(self)
 
 
 def verdict(run: Run, seed: int = 0, margin: Margin | None = None) -> VerdictReport:
