@@ -134,6 +134,11 @@ def density_ridges(
     return Spectra(linear, axis, tuple(panels))
 
 
+def evenly(count: int, most: int) -> list[int]:
+    """Return at most so many of ``range(count)``, evenly spaced, first and last among them."""
+    return [int(at) for at in np.unique(np.linspace(0, count - 1, min(count, most)).round())]
+
+
 def _panel(
     own: Sequence[Probed],
     arm: str,
@@ -147,7 +152,7 @@ def _panel(
     stages = sorted({one.batches for one in with_density})
     if not stages:
         return None
-    at = np.unique(np.linspace(0, len(stages) - 1, min(len(stages), MOST_RIDGES)).round().astype(int))
+    at = evenly(len(stages), MOST_RIDGES)
     ridges = []
     for batches in (stages[i] for i in at):
         here = [one for one in with_density if one.batches == batches]

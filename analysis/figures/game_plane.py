@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.cells import cell_words
+from analysis.density_ridges import evenly
 from analysis.digits import plural
 from analysis.figures.captioned import Captioned
 from analysis.figures.saddle_style import MOST_PANELS, not_drawn, panel_title, two_signs
@@ -37,25 +38,25 @@ def draw_game_plane(
     keys = groups(games, arms, factors)
     titles = [panel_title(arm, cell_words(cell)) for arm, cell in keys]
     every = sorted({one.batches for one in games})
-    at = np.unique(np.linspace(0, len(every) - 1, min(len(every), MOST_STAGES)).round().astype(int))
-    stages = [every[i] for i in at]
+    stages = [every[i] for i in evenly(len(every), MOST_STAGES)]
     colours = mpl.colormaps["viridis"](np.linspace(0, 0.9, len(stages)))
-    across = panels_across(min(len(keys), MOST_PANELS))
-    down = math.ceil(min(len(keys), MOST_PANELS) / across)
+    shown = keys[:MOST_PANELS]
+    across = panels_across(len(shown))
+    down = math.ceil(len(shown) / across)
     with style():
         figure = new_figure(0.9 + 3.0 * down)
         axes = figure.subplots(down, across, sharex=True, sharey=True, squeeze=False)
         for place, axis in enumerate(axes.flat):
-            if place >= len(keys):
+            if place >= len(shown):
                 axis.set_visible(False)
                 continue
-            own = [one for one in games if (one.arm, one.cell) == keys[place]]
+            own = [one for one in games if (one.arm, one.cell) == shown[place]]
             for stage, colour, marker in zip(stages, colours, MARKERS, strict=False):
                 _draw(axis, [one for one in own if one.batches == stage], colour, marker)
             trials = len({one.trial_id for one in own})
             axis.set_title(f"{titles[place]} (n = {trials})", fontsize="medium")
             axis.axvline(0, color=GREY, lw=1)
-            axis.set_xlabel("real part" if place + across >= len(keys) else "")
+            axis.set_xlabel("real part" if place + across >= len(shown) else "")
         _scale(axes.flat, games)
         figure.supylabel("imaginary part", fontsize="medium")
         handles = [mpl.lines.Line2D([], [], color=colour, marker=marker, lw=0, ms=6, label=f"after {stage:,} batches")

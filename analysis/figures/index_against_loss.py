@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter
 
 from analysis.figures.captioned import Captioned
-from analysis.figures.saddle_style import MOST_PANELS, Colour, not_drawn
+from analysis.figures.saddle_style import MOST_PANELS, Colour, name_arms, not_drawn
 from analysis.figures.style import Look, legend_below, looks, n_words, new_figure, panels_across, style
-from analysis.saddle_points import Trail, trials_a_panel
+from analysis.saddle_points import Trail
 
 LOG_ABOVE = 20.0
 NO_SHARES = "No share of negative eigenvalues was recorded (`density: 0`)."
@@ -61,7 +61,7 @@ def draw_index_against_loss(
                 axis.xaxis.set_minor_formatter(NullFormatter())
             axis.set_xlabel(f"loss on the probe set{' (log scale)' if log else ''}")
         figure.supylabel("share of eigenvalues below minus the floor", fontsize="medium")
-        _legend(axes[0, 0], found, arms, look)
+        name_arms(axes[0, 0], found, arms, look, 5.5, 1)
         legend_below(figure, axes[0, 0])
     return Captioned(
         figure, "Share of negative eigenvalues against the loss", _caption(found, brackets, panels, floor, population)
@@ -88,13 +88,6 @@ def _bracket(axis: Axes, lower: Trail, upper: Trail, colour: Colour) -> None:
     for loss, low, high in zip(lower.losses, lower.values, upper.values, strict=True):
         if loss is not None:
             axis.plot([loss, loss], [low.value, high.value], color=colour, lw=0.7, ls=":", alpha=0.7, zorder=1)
-
-
-def _legend(axis: Axes, found: Sequence[Trail], arms: Sequence[str], look: dict[str, Look]) -> None:
-    for arm in arms:
-        if n := trials_a_panel(found, arm):
-            colour, line, marker = look[arm]
-            axis.plot([], [], color=colour, ls=line, marker=marker, ms=5.5, lw=1, label=f"{arm} (n = {n})")
 
 
 def _open(brackets: tuple[Sequence[Trail], Sequence[Trail]]) -> str:

@@ -11,10 +11,10 @@ from matplotlib.ticker import MaxNLocator
 from analysis.density_ridges import place, unplace
 from analysis.digits import plural
 from analysis.figures.captioned import Captioned
-from analysis.figures.saddle_style import not_drawn, two_signs
+from analysis.figures.saddle_style import name_arms, not_drawn, two_signs
 from analysis.figures.style import GREY, Look, legend_below, looks, new_figure, style
 from analysis.probed import Value
-from analysis.saddle_points import Trail, trials_a_panel
+from analysis.saddle_points import Trail
 
 MOST_ACROSS = 3
 MOST_LABELS = 8
@@ -51,7 +51,7 @@ def draw_edges(
             axes[1, column].set_xlabel("batches trained")
         axes[0, 0].set_ylabel(_scale(axes[0], top, None, "largest eigenvalue"))
         axes[1, 0].set_ylabel(_scale(axes[1], bottom, floor, "smallest eigenvalue"))
-        _legend(axes[0, 0], top or bottom, arms, look)
+        name_arms(axes[0, 0], top or bottom, arms, look, 5, 1.7)
         legend_below(figure, axes[0, 0])
     unconverged = sum(value.converged is False for one in (*top, *bottom) for value in one.values)
     parts = [
@@ -91,7 +91,7 @@ def draw_gradient_share(
         axes[0, 0].set_ylabel("share of the squared gradient")
         low, high = axes[0, 0].get_ylim()
         axes[0, 0].set_ylim(max(low, -0.03 * high), high)
-        _legend(axes[0, 0], found, arms, look)
+        name_arms(axes[0, 0], found, arms, look, 5, 1.7)
         legend_below(figure, axes[0, 0])
     seen = [value.value for one in captured for value in one.values]
     parts = [
@@ -155,10 +155,3 @@ def _scale(axes: Sequence[Axes], found: Sequence[Trail], floor: float | None, wo
 
 def _ends(value: Value) -> tuple[float, float]:
     return value.value - (value.bound or 0.0), value.value + (value.bound or 0.0)
-
-
-def _legend(axis: Axes, found: Sequence[Trail], arms: Sequence[str], look: dict[str, Look]) -> None:
-    for arm in arms:
-        if n := trials_a_panel(found, arm):
-            colour, line, marker = look[arm]
-            axis.plot([], [], color=colour, ls=line, marker=marker, ms=5, lw=1.7, label=f"{arm} (n = {n})")

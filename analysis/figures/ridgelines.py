@@ -11,7 +11,7 @@ from analysis.density_ridges import WIDTH, Ridges, Spectra, unplace
 from analysis.digits import number, plural
 from analysis.figures.captioned import Captioned
 from analysis.figures.saddle_style import MOST_PANELS, NEGATIVE, POSITIVE, Colour, not_drawn, panel_title, two_signs
-from analysis.figures.style import GREY, new_figure, style
+from analysis.figures.style import GREY, n_words, new_figure, style
 
 NO_DENSITIES = "No spectral density was recorded (`density: 0`)."
 OVERLAP = 1.35
@@ -88,9 +88,8 @@ def _light(colour: Colour) -> Colour:
 
 def _caption(spectra: Spectra, titles: list[str], peak: float, population: str) -> str:
     counts = [ridge.trials for one in spectra.arms for ridge in one.ridges]
-    trials = f"{min(counts)}" if min(counts) == max(counts) else f"{min(counts)} to {max(counts)}"
     parts = [
-        f"A ridge is the mean density of {trials} trial{'' if max(counts) == 1 else 's'} after so many batches; its "
+        f"A ridge is the mean density of {n_words(counts, 'trial')} after so many batches; its "
         f"height is logarithmic and begins at half of what one eigenvalue of one trial gives, the highest ridge is "
         f"10^{peak:.1f} times that. Orange: negative eigenvalues. The dotted line is minus the smallest floor, "
         f"{number(spectra.linear, 2)}, below which the axis is nearly linear. Smoothed on this axis by a Gaussian of "

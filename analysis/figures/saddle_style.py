@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 
 from analysis.density_ridges import Array, place, unplace
+from analysis.figures.style import Look
+from analysis.saddle_points import Trail, trials_a_panel
 
 Colour = tuple[float, float, float]
 
@@ -36,6 +38,16 @@ def panel_title(*parts: str) -> str:
 def not_drawn(titles: Sequence[str], most: int = MOST_PANELS) -> list[str]:
     """Return the sentence of what a page has no room for; nothing if it has."""
     return [f"Not drawn: {'; '.join(titles[most:])}."] if len(titles) > most else []
+
+
+def name_arms(
+    axis: Axes, found: Sequence[Trail], arms: Sequence[str], look: dict[str, Look], size: float, width: float
+) -> None:
+    """Give the legend of ``axis`` each arm that was looked at, with its trials; ``size`` is a dot's, in points."""
+    for arm in arms:
+        if n := trials_a_panel(found, arm):
+            colour, line, marker = look[arm]
+            axis.plot([], [], color=colour, ls=line, marker=marker, ms=size, lw=width, label=f"{arm} (n = {n})")
 
 
 def two_signs(
