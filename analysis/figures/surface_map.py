@@ -41,7 +41,7 @@ def draw_surface(found: Surface, arms: Sequence[str], several: bool, left_out: i
         figure = new_figure(5.6)
         axis = figure.subplots()
         _contours(figure, axis, found)
-        cut = _limits(axis, found)
+        cut = _limits(axis, found, shown)
         for one in shown:
             colour, line, marker = look[one.arm]
             axis.plot(one.along_top, one.along_bottom, color="white", lw=3.2, alpha=0.85, zorder=4)
@@ -75,12 +75,12 @@ def _contours(figure: Figure, axis: Axes, found: Surface) -> None:
     bar.set_label(f"loss on the probe set{' (log scale)' if log else ''}")
 
 
-def _limits(axis: Axes, found: Surface) -> bool:
-    """Show the surface and the trajectories as far as ``FARTHEST``; return whether something is cut."""
+def _limits(axis: Axes, found: Surface, shown: Sequence[Trajectory]) -> bool:
+    """Show the surface and the drawn trajectories as far as ``FARTHEST``; return whether something is cut."""
     cut = False
     for setter, grid, places in (
-        (axis.set_xlim, found.along_top, [one.along_top for one in found.trajectories]),
-        (axis.set_ylim, found.along_bottom, [one.along_bottom for one in found.trajectories]),
+        (axis.set_xlim, found.along_top, [one.along_top for one in shown]),
+        (axis.set_ylim, found.along_bottom, [one.along_bottom for one in shown]),
     ):
         half = float(np.ptp(grid)) / 2 or 1.0
         middle = float(grid.min() + grid.max()) / 2
@@ -128,7 +128,7 @@ def _caption(found: Surface, shown: int, cut: bool, several: bool, left_out: int
         "the colour below them. Numbers: batches trained."
     ]
     if cut:
-        parts.append("What lies far outside the surface is cut off.")
+        parts.append(f"What lies more than {FARTHEST:g} times as far out as the surface's edge is cut off.")
     if more := len(found.trajectories) - shown:
         parts.append(f"{plural(more, 'further way')} not drawn.")
     if left_out:
