@@ -14,6 +14,10 @@ from analysis.trials import Trial
 SADDLE, UNDECIDED = "near a saddle", "undecided"
 KINDS = ("near a minimum", SADDLE, "on a slope", UNDECIDED)
 
+NEAR = 0.01
+"""Near a critical point: reaching it would change the loss by at most this share (``ablate.curvature.Plan.critical``,
+which cannot be read without torch)."""
+
 
 @dataclass(frozen=True)
 class Indicator:

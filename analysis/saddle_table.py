@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from analysis.digits import plural
+from analysis.digits import plural, share
+from analysis.saddle_indicators import NEAR
 from analysis.saddle_report import SaddleReport
 from analysis.saddle_rows import course_name, game_rows, indicator_rows, kind_rows, stage_rows, time_rows
 from analysis.screen import plain, print_lines, title, verdict_lines
@@ -15,7 +16,7 @@ WORDS = (
     ("eigenvalue", "of the Hessian of the loss on the probe set: curvature along one direction of the parameters"),
     ("±", "the largest bound of any trial: an eigenvalue is that near"),
     ("( to )", "of a share: what the quadrature leaves open; its nodes may stand for eigenvalues on both sides"),
-    ("near", "reaching the quadratic model's own critical point would change the loss by at most 1%"),
+    ("near", f"reaching the quadratic model's own critical point would change the loss by at most {share(NEAR)}"),
     ("saddle", "near a critical point, and an eigenvalue below minus the floor is certain"),
     ("on a slope", "too far from a critical point to say"),
     ("undecided", "what lies in directions of small or unknown curvature could make it either"),

@@ -10,10 +10,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
+from analysis.digits import share
 from analysis.figures.captioned import Captioned
 from analysis.figures.saddle_style import KINDS, MOST_PANELS, not_drawn, panel_title
 from analysis.figures.style import n_words, new_figure, panels_across, style
 from analysis.saddle_course import Course
+from analysis.saddle_indicators import NEAR
 
 MOST_LABELS = 8
 
@@ -50,8 +52,8 @@ def draw_kinds(courses: Sequence[Course], several: bool, population: str) -> Cap
     counts = [stage.trials for one in courses for stage in one.stages]
     parts = [
         f"Each bar is one snapshot of {n_words(counts, 'trial')}. Near: the quadratic model's own critical point would "
-        "change the loss by at most 1%; near a saddle: an eigenvalue below minus the floor is certain there as well. "
-        "The bars stand side by side, however many batches lie between."
+        f"change the loss by at most {share(NEAR)}; near a saddle: an eigenvalue below minus the floor is certain "
+        "there as well. The bars stand side by side, however many batches lie between."
     ]
     caption = " ".join([*parts, *not_drawn(titles), population])
     return Captioned(figure, "Kinds of point over training", caption)
@@ -61,9 +63,9 @@ def _draw(axis: Axes, one: Course) -> None:
     for at, stage in enumerate(one.stages):
         base, total = 0.0, sum(stage.kinds.values())
         for kind, (colour, hatch) in KINDS.items():
-            if share := stage.kinds[kind] / total if total else 0.0:
-                axis.bar(at, share, 0.8, base, color=colour, hatch=hatch, edgecolor="0.25", lw=0.6)
-                base += share
+            if part := stage.kinds[kind] / total if total else 0.0:
+                axis.bar(at, part, 0.8, base, color=colour, hatch=hatch, edgecolor="0.25", lw=0.6)
+                base += part
     every = math.ceil(len(one.stages) / MOST_LABELS)
     places = range(0, len(one.stages), every)
     axis.set_xticks(places, [f"{one.stages[at].batches:,}" for at in places])

@@ -10,6 +10,7 @@ import pytest
 from probing import DIMENSION, game, snapshot, write_probes
 from synthetic import Told, arm, block_losses, generator, grid, write_run
 
+from ablate.curvature import Plan
 from ablate.design.spec import Contrast
 from ablate.design.trial_spec import CurvaturePlan, ProbePlan
 from ablate.errors import BadInput
@@ -18,6 +19,7 @@ from analysis.bca import mean_interval
 from analysis.probed import NoProbes, read_probed
 from analysis.saddle import saddle
 from analysis.saddle_answer import QUESTION, RULE
+from analysis.saddle_indicators import NEAR
 from analysis.saddle_table import saddle_lines
 from analysis.sign_flip import sign_flip
 
@@ -254,6 +256,10 @@ def test_a_snapshot_that_few_trials_have_costs_nobody_a_partner(tmp_path):
     found = saddle(study(tmp_path, tell))
     assert (found.time[0].n, found.dropped) == (7, ())
     assert "after batch 20, 40, 60," in found.notes[0]
+
+
+def test_how_near_is_near_is_what_probes_use():
+    assert Plan().critical == NEAR
 
 
 def test_the_floor_is_stated(tmp_path):
