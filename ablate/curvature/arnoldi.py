@@ -2,7 +2,7 @@
 
 Arnoldi with full reorthogonalisation, twice (Saad 2011, Numerical methods for large eigenvalue problems, section 6.2).
 One space serves the largest and smallest real part and the largest imaginary part; a restarted one, as in ARPACK, is
-run for each, and its convergence stalls where many eigenvalues have one real part, as in a bilinear game.
+run for each, and needs many restarts where many eigenvalues have one real part, as in a bilinear game.
 """
 
 from __future__ import annotations
@@ -15,16 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ablate.curvature.lanczos import Product
+from ablate.curvature.edges import FEWEST_STEPS, SETTLED
+from ablate.curvature.lanczos import Array, Product
 
 End = Literal["largest real", "smallest real", "largest imaginary"]
 ENDS: tuple[End, ...] = ("largest real", "smallest real", "largest imaginary")
 Complex = np.ndarray[Any, np.dtype[np.complex128]]
-
-SETTLED = 3
-"""Over so many steps every value has to stand still too: residuals alone do not see what the space has not met."""
-
-FEWEST_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -47,15 +43,33 @@ class Root:
     ends: tuple[End, ...]
 
 
-def ends_of(values: Complex, count: int) -> dict[End, list[int]]:
-    """Return which values stand at each end, outermost first; of a conjugate pair the upper one only."""
-    upper = [i for i in range(len(values)) if values[i].imag >= 0]
-    order = {
-        "largest real": lambda i: (-values[i].real, -values[i].imag),
-        "smallest real": lambda i: (values[i].real, -values[i].imag),
-        "largest imaginary": lambda i: (-values[i].imag, -values[i].real),
+def ends_of(values: Complex, count: int, rounding: float) -> dict[End, list[int]]:
+    """Return which values stand at each end, outermost first; of a conjugate pair the upper one only.
+
+    Args:
+        values: (m,).
+        count: how many at each end.
+        rounding: parts that differ by no more are equal, and the other part decides: in a bilinear game every real part
+            is 0, and which one's rounding is the largest changes with every step.
+    """
+    upper = np.flatnonzero(values.imag >= 0)
+    real, imaginary = values.real[upper], values.imag[upper]
+    keys: dict[End, tuple[Array, Array]] = {
+        "largest real": (-real, -imaginary),
+        "smallest real": (real, -imaginary),
+        "largest imaginary": (-imaginary, -real),
     }
-    return {end: sorted(upper, key=order[end])[:count] for end in ENDS}
+    return {
+        end: upper[np.lexsort((then, _tied(first, rounding)))][:count].tolist() for end, (first, then) in keys.items()
+    }
+
+
+def _tied(keys: Array, rounding: float) -> Array:
+    """Return the rank of each key, the same for neighbours that are no farther apart than ``rounding``."""
+    order = np.argsort(keys)
+    ranks = np.empty(len(keys))
+    ranks[order] = np.cumsum(np.diff(keys[order], prepend=keys[order[:1]]) > rounding)
+    return ranks
 
 
 def roots(values: Complex, residuals: Any, converged: Any, ends: dict[End, list[int]]) -> tuple[Root, ...]:
@@ -84,7 +98,7 @@ def grow(
     """Extend a Krylov space until the outermost values have converged, or it has ``most_steps`` dimensions.
 
     Args:
-        product: the operator, float64 in and out.
+        product: the operator, float64 in; what comes out says by its precision how far rounding goes.
         start: (n,), not zero.
         tolerance: largest residual, relative to the largest eigenvalue in size.
         most_steps: most products.
@@ -92,13 +106,14 @@ def grow(
         tick: told the number of products after each.
     """
     n = len(start)
-    basis = [start / start.norm()]
+    rows = (start / start.norm())[None]
     projected = np.zeros((most_steps + 1, most_steps))
     history: list[Complex] = []
     while True:
-        m = len(basis)
-        rows = torch.stack(basis)
-        image = product(basis[-1]).to(torch.float64)
+        m = len(rows)
+        image = product(rows[-1])
+        eps = torch.finfo(image.dtype).eps
+        image = image.to(torch.float64)
         coefficients = rows @ image
         rest = image - coefficients @ rows
         again = rows @ rest  # once more: the first pass leaves what cancellation left
@@ -110,10 +125,10 @@ def grow(
         square = projected[:m, :m]
         values, vectors = np.linalg.eig(square)
         size = float(np.linalg.norm(square, 2))
-        rounding = m * float(np.finfo(np.float64).eps) * size
+        rounding = m * eps * size
         exhausted = m == n or below <= rounding
         residuals = (0.0 if exhausted else below) * np.abs(vectors[-1]) + rounding
-        ends = ends_of(values, count)
+        ends = ends_of(values, count, rounding)
         wanted = values[[i for end in ENDS for i in ends[end]]]
         history = [*history[-SETTLED:], wanted]
         allowed = tolerance * float(np.abs(values).max())
@@ -124,4 +139,4 @@ def grow(
         if exhausted or done or m >= most_steps:
             return roots(values, residuals, good, ends)
         projected[m, m - 1] = below
-        basis.append(rest / below)
+        rows = torch.cat([rows, (rest / below)[None]])

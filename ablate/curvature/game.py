@@ -168,4 +168,4 @@ def _exact(jacobian: Jacobian, count: int) -> tuple[Root, ...]:
     values = np.linalg.eigvals(matrix).astype(np.complex128)
     eps = float(torch.finfo(jacobian.objective.dtype).eps)
     error = len(values) * eps * float(np.linalg.norm(matrix, 2))
-    return roots(values, np.full(len(values), error), np.ones(len(values), dtype=bool), ends_of(values, count))
+    return roots(values, np.full(len(values), error), np.ones(len(values), dtype=bool), ends_of(values, count, error))
