@@ -34,10 +34,8 @@ def problems(failed: Sequence[TrialEnd], ran: int, root: str, alone: str, not_ru
         alone: the command that runs one trial alone, without its id.
         not_run: how many the launch left alone after all that it ran had failed alike.
     """
-    alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
-    for end in failed:
-        alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
-    listed = [_problem(ends, alone) for ends in list(alike.values())[:SHOWN]]
+    alike = _alike(failed)
+    listed = [_problem(ends, alone) for ends in alike[:SHOWN]]
     rest = f", in {len(alike)} ways" if len(alike) > SHOWN else ""
     found, advice = f"{len(failed)} of {ran} trials failed{rest}", "Launch again to retry."
     if not_run:
@@ -54,17 +52,22 @@ def probe_problems(failed: Sequence[TrialEnd], trials: int, root: str) -> list[P
         trials: how many trials had weights to look at.
         root: the store.
     """
-    alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
-    for end in failed:
-        alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
+    alike = _alike(failed)
     listed = []
-    for ends in list(alike.values())[:SHOWN]:
+    for ends in alike[:SHOWN]:
         more = f"\n    the same in {len(ends) - 1} more" if len(ends) > 1 else ""
         listed.append(Problem(f"{ends[0].kind} failure of a probe", ends[0].error + more))
     rest = f", in {len(alike)} ways" if len(alike) > SHOWN else ""
     found = f"the probes of {len(failed)} of {trials} trials failed{rest}; the trials are unharmed"
     again = shlex.join(["ablate", "probe", root])
     return [*listed, Problem(root, found, advice=f"Look again at what is left: {again}")]
+
+
+def _alike(failed: Sequence[TrialEnd]) -> list[list[TrialEnd]]:
+    alike: dict[tuple[str | None, str], list[TrialEnd]] = {}
+    for end in failed:
+        alike.setdefault((end.kind, end.error.rstrip().splitlines()[-1]), []).append(end)
+    return list(alike.values())
 
 
 def _problem(ends: Sequence[TrialEnd], alone: str) -> Problem:
