@@ -77,6 +77,8 @@ class Jacobian(Hessian):
             if not torch.isfinite(losses).all():
                 found = f"the players' losses on the probe set are {losses.tolist()}"
                 raise CurvatureError(Problem("probe", found, "finite numbers"))
+            if not losses.requires_grad:
+                raise CurvatureError(Problem("probe", "no player's loss depends on a parameter that any player has"))
             gradients = [torch.empty(0)] * len(self._parameters)
             for player, loss in enumerate(losses):
                 mine = [i for i, owner in enumerate(self._owners) if owner == player]

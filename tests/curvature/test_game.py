@@ -249,6 +249,8 @@ def test_errors_name_the_parameter() -> None:
         probe(model, lambda m, _: m.x.sum(), NOTHING, only=["xx"])
     with pytest.raises(CurvatureError, match=r"losses on the probe set are \[nan, nan\]"):
         game(model, against(lambda m: (m.x * m.y).sum() * float("nan")), NOTHING)
+    with pytest.raises(CurvatureError, match="no player's loss depends on a parameter"):
+        game(model, against(lambda m: torch.zeros(())), NOTHING)
 
 
 def test_rows_say_where_each_root_is_outermost() -> None:
