@@ -7,8 +7,9 @@ On a CPU every batch is written at once.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -63,6 +64,21 @@ def detached(value: Tensor) -> Tensor:
         RuntimeError: if it has more than one element.
     """
     return value.detach().reshape(()).to(torch.float64, copy=True)
+
+
+def known_not_finite(values: Iterable[Value]) -> bool:
+    """Say whether one of the values is not finite, of those that are not on the device still."""
+    return any(isinstance(value, float) and not math.isfinite(value) for value in values)
+
+
+def until_not_finite(losses: Mapping[str, float]) -> dict[str, float]:
+    """Return losses up to the first that is not finite: on a CPU the batch ends there, before the next player's."""
+    kept: dict[str, float] = {}
+    for name, value in losses.items():
+        kept[name] = value
+        if not math.isfinite(value):
+            break
+    return kept
 
 
 class Pending:

@@ -23,7 +23,7 @@ from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model
 from ablate.trial.gpu_use import GpuSampler
 from ablate.trial.memory_format import laid_out, lay_out
 from ablate.trial.numerics import DTYPES
-from ablate.trial.pending import Pending, Row, Value, detached
+from ablate.trial.pending import Pending, Row, Value, detached, known_not_finite, until_not_finite
 from ablate.trial.permuted import STREAM as PERMUTE
 from ablate.trial.permuted import permuted
 from ablate.trial.protocol import Batch
@@ -210,7 +210,7 @@ class Session:
         """
         if self.task.follows:
             self.batch_index += 1
-            if isinstance(loss, float) and not all(map(math.isfinite, [loss, *_floats(further)])):
+            if known_not_finite([loss, *(further or {}).values()]):
                 raise Diverged
             return
         duration = time.perf_counter() - self._began
@@ -258,7 +258,7 @@ class Session:
             Diverged: after recording the first batch with a loss that is not finite.
         """
         for read in self._pending.take():
-            row, losses = read.row, _until_not_finite(read.losses)
+            row, losses = read.row, until_not_finite(read.losses)
             diverged = not all(map(math.isfinite, losses.values()))
             last = row.batch_index == self.spec.batches - 1
             shown = self.spec.guard.covers(row.batch_index) or last or diverged
@@ -290,17 +290,3 @@ class Session:
             "draw_hash": self._draws_at_end or self.chain.draws(),
             "gpu_busy": self._gpu.busy if self._gpu is not None else None,
         }
-
-
-def _floats(values: Mapping[str, Value] | None) -> list[float]:
-    return [value for value in (values or {}).values() if isinstance(value, float)]
-
-
-def _until_not_finite(losses: Mapping[str, float]) -> dict[str, float]:
-    """Return losses up to the first that is not finite: on a CPU the batch ends there, before the next player's."""
-    kept: dict[str, float] = {}
-    for name, value in losses.items():
-        kept[name] = value
-        if not math.isfinite(value):
-            break
-    return kept

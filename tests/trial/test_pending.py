@@ -15,7 +15,7 @@ from ablate.design.trial_spec import GuardPlan
 from ablate.record.journal import read_journal
 from ablate.record.paths import StorePaths
 from ablate.trial import pending, runner
-from ablate.trial.pending import Pending, Row, detached
+from ablate.trial.pending import Pending, Row, detached, until_not_finite
 from ablate.trial.runner import run_trial
 from ablate.trial.session import Session
 from tests.trial.test_runner import audits, run
@@ -108,9 +108,7 @@ def test_a_trial_that_diverged_ends_at_the_same_batch(
 
 
 def test_a_further_players_loss_after_one_that_is_no_number_is_dropped() -> None:
-    from ablate.trial.session import _until_not_finite
-
-    assert _until_not_finite({"loss": 1.0, "loss_a": math.inf, "loss_b": 2.0}) == {"loss": 1.0, "loss_a": math.inf}
+    assert until_not_finite({"loss": 1.0, "loss_a": math.inf, "loss_b": 2.0}) == {"loss": 1.0, "loss_a": math.inf}
 
 
 def test_a_failure_writes_what_was_pending_and_stays_a_failure(tmp_path: Path, defer: Any) -> None:
