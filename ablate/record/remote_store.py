@@ -84,7 +84,8 @@ class RemoteStore(Store):
             StoreError: if the store refuses, or does not come back.
         """
         assert self._mirror is not None
-        return {key for key in self._mirror.snapshots() if key.trial_id in self.done()}
+        done = self.done()
+        return {key for key in self._mirror.snapshots() if key.trial_id in done}
 
     def collect_probes(self, trial_id: str, wait: bool = True) -> None:
         """Fetch what probes of a trial's snapshots found, unless they ran on this machine.

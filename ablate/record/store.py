@@ -99,7 +99,8 @@ class Store:
 
     def snapshots(self) -> set[SnapshotKey]:
         """Return the snapshots that finished trials kept, wherever they lie."""
-        return {key for key in self.paths.kept_snapshots() if key.trial_id in self.done()}
+        done = self.done()
+        return {key for key in self.paths.kept_snapshots() if key.trial_id in done}
 
     def probed(self) -> set[SnapshotKey]:
         """Return the snapshots that need not be looked at again: in the data set, or whole in the journal."""
