@@ -14,6 +14,7 @@ from ablate.launch.after import After, Then
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
 from ablate.launch.waiting import Waiting
+from ablate.trial.gang import shut
 from ablate.trial.isolation import Isolation
 from ablate.trial.local_workers import LocalWorkers
 from ablate.trial.nvml import visible_gpus
@@ -61,7 +62,7 @@ class LocalLauncher:
             def started(connection: socket.socket) -> None:
                 running[task.spec.trial_id] = connection
                 if stopped.is_set():
-                    _kill(connection)
+                    shut(connection)
 
             try:
                 ended.put((task, self._isolation.run(task, started)))
@@ -92,12 +93,7 @@ class LocalLauncher:
             stopped.set()
             for connection in list(running.values()):
                 if connection is not None:
-                    _kill(connection)
-
-
-def _kill(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)  # its server kills the trial
+                    shut(connection)
 
 
 def _next(ended: queue.Queue[tuple[TrialTask, TrialEnd | Exception]]) -> tuple[TrialTask, TrialEnd | Exception]:
