@@ -97,7 +97,8 @@ class Context:
         self._gallery.finish()
         if index + 1 < self.batches:
             self._resume.pass_by()
-            self._begin().enter_context(self._session.drawing("train"))
+            if self._session.covered:
+                self._begin().enter_context(self._session.drawing("train"))
 
     def artifact(self, name: str, value: Shown | Callable[[], Shown]) -> None:
         """Record something to look at, if the grid's plan names the batch in hand; call it before ``ctx.batch``.

@@ -53,9 +53,10 @@ class OrderChain:
 
     def add(self, batch: Batch) -> int:
         """Add one batch and return the hash of all so far."""
-        content = [self.digest.to_bytes(8, "little"), f"{batch.index.size}|".encode(), batch.index.tobytes()]
-        content += [f"{name}:{stream.count}|".encode() for name, stream in sorted(self._draw.streams.items())]
-        self.digest = int(xxhash.xxh3_64_intdigest(b"".join(content)))
+        index, streams = batch.index, self._draw.streams
+        drawn = "".join([f"{name}:{stream.count}|" for name, stream in sorted(streams.items())]) if streams else ""
+        content = b"%b%d|%b%b" % (self.digest.to_bytes(8, "little"), index.size, index.tobytes(), drawn.encode())
+        self.digest = xxhash.xxh3_64_intdigest(content)
         return self.digest
 
     def draws(self) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,11 +22,11 @@ AT_MOST_S = 1.0
 """What a killed trial may lose of its last batches, and how old the last recorded batch may look to a watcher."""
 
 Value = float | Tensor
+N = TypeVar("N", float, Value)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One batch that ran.
+class Row(NamedTuple, Generic[N]):
+    """One batch that ran; a tuple, since one is made for every batch. Its numbers are plain, or still on the device.
 
     Attributes:
         batch_index: which one.
@@ -39,22 +39,12 @@ class Row:
     """
 
     batch_index: int
-    losses: Mapping[str, Value]
-    metrics: Mapping[str, Value]
+    losses: Mapping[str, N]
+    metrics: Mapping[str, N]
     duration_s: float
     order: int | None
     content: int | None
     draws: str
-
-
-@dataclass(frozen=True)
-class Read:
-    """A row with its numbers read, and its share of the time."""
-
-    row: Row
-    losses: Mapping[str, float]
-    metrics: Mapping[str, float]
-    duration_s: float
 
 
 def detached(value: Tensor) -> Tensor:
@@ -85,10 +75,10 @@ class Pending:
     """The rows not yet written, in order."""
 
     def __init__(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[Row[Value]] = []
         self._since = 0.0
 
-    def add(self, row: Row) -> None:
+    def add(self, row: Row[Value]) -> None:
         """Take a row."""
         if not self._rows:
             self._since = time.monotonic()
@@ -99,7 +89,7 @@ class Pending:
         """Whether it is time to write them."""
         return len(self._rows) >= CAPACITY or time.monotonic() - self._since >= AT_MOST_S
 
-    def take(self) -> Iterator[Read]:
+    def take(self) -> Iterator[Row[float]]:
         """Empty the buffer and return its rows with plain numbers, waiting for the device once.
 
         The host's time for a batch says little while the device lags behind, so rows read together share the whole
@@ -113,9 +103,12 @@ class Pending:
         shared = len(rows) > 1 or on_device
         duration = (sum(row.duration_s for row in rows) + waited) / len(rows) if rows else 0.0
         for row in rows:
-            yield Read(
-                row,
+            yield Row(
+                row.batch_index,
                 losses={name: next(numbers) if isinstance(v, Tensor) else v for name, v in row.losses.items()},
                 metrics={name: next(numbers) if isinstance(v, Tensor) else v for name, v in row.metrics.items()},
                 duration_s=duration if shared else row.duration_s,
+                order=row.order,
+                content=row.content,
+                draws=row.draws,
             )

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -32,6 +33,10 @@ from ablate.trial.sketch import keep_sketch
 from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch, watch_draws
 from ablate.trial.weights import restore, seed_global_generators
+
+
+NOTHING = contextlib.nullcontext()
+"""What a batch that is not watched runs under."""
 
 
 class Diverged(Exception):
@@ -61,6 +66,7 @@ class Session:
         self.batch_index = 0
         self.device = torch.device(self.spec.numerics.device)
         self.deferred = self.device.type == "cuda"
+        self._dtype = DTYPES[self.spec.numerics.precision]
         self.model: nn.Module | None = None
         self._pending = Pending()
         self._gpu = GpuSampler() if self.deferred else None
@@ -83,8 +89,8 @@ class Session:
         Cast on the CPU, so that every arm gets the same bits. The move copies the tensor as it is now, and the host
         does not wait for it: it goes by a page-locked copy.
         """
-        if tensor.is_floating_point():
-            tensor = tensor.to(DTYPES[self.spec.numerics.precision])
+        if tensor.dtype is not self._dtype and tensor.is_floating_point():
+            tensor = tensor.to(self._dtype)
         tensor = laid_out(tensor, self.spec.numerics.memory_format)
         if self.device.type == "cpu":
             return tensor
@@ -141,12 +147,17 @@ class Session:
             batch = permuted(batch, self.declared(PERMUTE))
         return Batch(batch.index, {name: self.place(tensor) for name, tensor in batch.tensors.items()})
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
+    @property
+    def covered(self) -> bool:
+        """Whether the batch in hand is watched, in this process."""
+        return self.spec.guard.covers(self.batch_index) and not self.task.follows
+
+    def watched(self) -> contextlib.AbstractContextManager[None]:
         """Watch forward and backward of the batch in hand, if the plan covers it; findings become audit rows."""
-        if self.task.follows or not self.spec.guard.covers(self.batch_index):
-            yield
-            return
+        return self._watching() if self.covered else NOTHING
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
         self.flush()  # a loss before it may be no number: then this batch is none to look at
         with watch(self.model, self.batch_index, self.recorder) as self._guard:
             self._guards[self.batch_index] = self._guard
@@ -164,9 +175,7 @@ class Session:
 
     def drawing(self, where: str) -> contextlib.AbstractContextManager[None]:
         """Watch for draws that bypass the named streams in the batch in hand, if the plan covers it."""
-        if self.task.follows or not self.spec.guard.covers(self.batch_index):
-            return contextlib.nullcontext()
-        return watch_draws(self.model, self.batch_index, self.recorder, where)
+        return watch_draws(self.model, self.batch_index, self.recorder, where) if self.covered else NOTHING
 
     def overwritten(self, batch_index: int) -> bool:
         """Say whether the guard found a saved tensor of that batch overwritten."""
@@ -217,28 +226,31 @@ class Session:
         if not self._began_well:
             check_compiled(self.spec.numerics)
             self._began_well = True
-        self._pending.add(
-            Row(
-                batch_index=self.batch_index,
-                losses={"loss": loss, **(further or {})},
-                metrics={
-                    name: self._number(value) for name, value in named(metrics, f"batch {self.batch_index}").items()
-                },
-                duration_s=duration,
-                order=self._order,
-                content=self._content,
-                draws=self.chain.draws() if self.deferred else "",
-            )
+        row = Row(
+            self.batch_index,
+            {"loss": loss, **further} if further else {"loss": loss},
+            {name: self._number(value) for name, value in named(metrics, f"batch {self.batch_index}").items()},
+            duration,
+            self._order,
+            self._content,
+            self.chain.draws() if self.deferred else "",
         )
-        last = self.batch_index == self.spec.batches - 1
-        if not self.deferred or last or self.spec.guard.covers(self.batch_index) or self._pending.due:
-            self.flush()
-            if self._gpu is not None:
-                self._gpu.sample()
+        if self.deferred:
+            self._defer(row)
+        else:
+            self._write(cast("Row[float]", row))
         self._sketch(self.batch_index)
         self._order = self._content = None
         self.batch_index += 1
         self._began = time.perf_counter()
+
+    def _defer(self, row: Row[Value]) -> None:
+        self._pending.add(row)
+        last = row.batch_index == self.spec.batches - 1
+        if last or self.spec.guard.covers(row.batch_index) or self._pending.due:
+            self.flush()
+            if self._gpu is not None:
+                self._gpu.sample()
 
     def _sketch(self, batch_index: int) -> None:
         """Record a sketch of the parameters, if the plan says so; of no batch after a loss that is not finite."""
@@ -257,23 +269,23 @@ class Session:
         Raises:
             Diverged: after recording the first batch with a loss that is not finite.
         """
-        for read in self._pending.take():
-            row, losses = read.row, until_not_finite(read.losses)
-            diverged = not all(map(math.isfinite, losses.values()))
-            last = row.batch_index == self.spec.batches - 1
-            shown = self.spec.guard.covers(row.batch_index) or last or diverged
-            self.recorder.record(
-                row.batch_index,
-                losses.pop("loss"),
-                read.duration_s,
-                {**losses, **read.metrics},
-                order_hash=row.order if shown else None,
-                content_hash=row.content,
-            )
-            if diverged:
-                self.batch_index = row.batch_index
-                self._draws_at_end = row.draws or None
-                raise Diverged
+        for row in self._pending.take():
+            self._write(row)
+
+    def _write(self, row: Row[float]) -> None:
+        """Acknowledge a batch; every number of it is plain. Raises Diverged once that is done if a loss is not finite."""
+        index, losses, metrics, duration, order, content, draws = row
+        diverged = not all(map(math.isfinite, losses.values()))
+        if diverged:
+            losses = until_not_finite(losses)
+        if len(losses) > 1:
+            metrics = {**{name: loss for name, loss in losses.items() if name != "loss"}, **metrics}
+        shown = diverged or index == self.spec.batches - 1 or self.spec.guard.covers(index)
+        self.recorder.record(index, losses["loss"], duration, metrics, order if shown else None, content)
+        if diverged:
+            self.batch_index = index
+            self._draws_at_end = draws or None
+            raise Diverged
 
     def final_columns(self) -> dict[str, object]:
         """Return the columns of ``trials`` known at its end: what proves the pairing (hashes), and the GPU's use.
