@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pwd
 import shlex
 import shutil
 import subprocess
@@ -26,6 +27,8 @@ ENTER = (
 )
 """A new machine: it ends with the thread that started it, and everything in it with its first process."""
 DESK = "10.77.3.1"
+HOME = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+"""Where sshd logs in, whatever $HOME says: it reads the user database too."""
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -93,7 +96,7 @@ class Host:
         words = ["nsenter", "-t", str(self.pid), "-n", "-m", "-u", "-p", "bash", "-c", command]
         done = subprocess.run(
             words,
-            env={"PATH": os.environ["PATH"], "HOME": str(Path.home()), "TERM": "dumb", **(env or {})},
+            env={"PATH": os.environ["PATH"], "HOME": str(HOME), "TERM": "dumb", **(env or {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -161,18 +164,17 @@ def _must(host: Host, command: str) -> None:
 
 def _first_process(lab: Path, folder: Path, name: str, serve: bool) -> str:
     """Return the shell script of a host's first process: its name, its own folders, then sshd (or nothing)."""
-    home = Path.home()
     (folder / "home").mkdir(parents=True)
     (folder / "home" / ".bashrc").touch()
     (folder / "tmp").mkdir(mode=0o1777)
     lines = [f"hostname {name}", "mount --make-rprivate /", "mount -t sysfs sysfs /sys"]
     # what lies under the home that every host needs: the interpreter, the checkout
-    tops = {home / path.relative_to(home).parts[0] for path in _needed() if path.is_relative_to(home)}
+    tops = {HOME / path.relative_to(HOME).parts[0] for path in _needed() if path.is_relative_to(HOME)}
     for top in sorted(tops):
         inside = folder / "home" / top.name
         inside.mkdir()
         lines.append(f"mount --bind {shlex.quote(str(top))} {inside}")
-    lines += [f"mount --rbind {folder}/home {home}", f"mount --bind {folder}/tmp /tmp"]
+    lines += [f"mount --rbind {folder}/home {HOME}", f"mount --bind {folder}/tmp /tmp"]
     lines += ["mount -t tmpfs tmpfs /run", "mkdir /run/sshd", f"touch {folder}/ready"]
     options = f"-o AuthorizedKeysFile={lab}/authorized_keys -o StrictModes=no -o UsePAM=no -o PidFile=none"
     if serve:
