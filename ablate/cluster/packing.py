@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from ablate.cluster.node_types import NodeType
 
 Need = tuple[tuple[str, float], ...]
-"""What one trial asks for, as sorted items, so that equal requests can be counted."""
+"""What one trial asks for, or each of its workers, as sorted items, so that equal requests can be counted."""
 
 Waiting = Mapping[Need, int]
 """How many trials wait for each."""
@@ -24,9 +24,9 @@ def need_of(resources: Mapping[str, float]) -> Need:
     return tuple(sorted((name, float(amount)) for name, amount in resources.items() if amount))
 
 
-def fits(free: Mapping[str, float], need: Need) -> bool:
-    """Say whether a node with so much free can take one more trial."""
-    return all(free.get(name, 0.0) + 1e-9 >= amount for name, amount in need)
+def how_many(free: Mapping[str, float], need: Need) -> int:
+    """Return how many more such requests a node with so much free can take."""
+    return min((math.floor(free.get(name, 0.0) / amount + 1e-9) for name, amount in need), default=0)
 
 
 def take(free: dict[str, float], need: Need, times: int = 1) -> None:
@@ -49,7 +49,7 @@ def pack(frees: Sequence[Mapping[str, float]], waiting: Waiting) -> dict[Need, i
         for room in rooms:
             if not count:
                 break
-            packed = min(count, _how_many(room, need))
+            packed = min(count, how_many(room, need))
             take(room, need, packed)
             count -= packed
         if count:
@@ -85,10 +85,6 @@ def _weight(need: Need) -> tuple[int, float, Need]:
     return len(need), sum(amount for _, amount in need), need
 
 
-def _how_many(free: Mapping[str, float], need: Need) -> int:
-    return min((math.floor(free.get(name, 0.0) / amount + 1e-9) for name, amount in need), default=0)
-
-
 def _rate(one: NodeType, waiting: Waiting) -> tuple[bool, int, float, float] | None:
     """Rate a node type for what waits; None if it takes none of it.
 
@@ -97,7 +93,7 @@ def _rate(one: NodeType, waiting: Waiting) -> tuple[bool, int, float, float] | N
     """
     free, taken = dict(one.resources), False
     for need in sorted(waiting, key=_weight, reverse=True):
-        packed = min(waiting[need], _how_many(free, need))
+        packed = min(waiting[need], how_many(free, need))
         take(free, need, packed)
         taken = taken or packed > 0
     asked = {name for need in waiting for name, _ in need}

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ablate.cluster.batch import Capacity, Job, Simulation
 from ablate.cluster.cluster_file import ClusterFile
 from ablate.cluster.kuberay import IDLE_SECONDS
 from ablate.cluster.node_types import NodeType, most_workers
 from ablate.cluster.parts import find
-from ablate.cluster.simulate import Capacity, Job, Simulation, simulate
+from ablate.cluster.simulate import simulate
 from ablate.design.pace import Paces
 from ablate.launch.placement import check, each
 from ablate.launch.study import Study
@@ -59,9 +60,9 @@ def cluster_plan(study: Study, file: ClusterFile, types: Sequence[NodeType], pac
             spec.arm,
             each(spec.resources, spec.numerics.workers),
             paces.of(spec).trial_s(spec.batches, spec.guard) if paces else TRIAL_S,
+            spec.numerics.workers,
         )
         for spec in study.specs
-        for _ in range(spec.numerics.workers)  # they may be on several nodes
     ]
     found = simulate(jobs, capacity)
     return ClusterPlan(
@@ -82,8 +83,8 @@ def check_served(study: Study, types: Sequence[NodeType]) -> None:
 def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tuple[str, ...]:
     """Name arms that never run, and ones without a GPU that take GPU nodes.
 
-    The first are kept out by nodes that must be there and fill the cluster's limit; the second get such nodes from Ray
-    while anything waits that asks for a GPU.
+    The first are kept out by the cluster's limit, or by nodes that must be there and fill it; the second get such nodes
+    from Ray while anything waits that asks for a GPU.
     """
     plain = {spec.arm for spec in study.specs if not spec.resources.get("GPU")}
     taken = {
@@ -96,7 +97,8 @@ def _warnings(study: Study, types: Sequence[NodeType], found: Simulation) -> tup
     if found.never:
         advice = "raise the max_workers of the whole cluster, or lower min_workers"
         said.append(
-            f"these arms would wait for ever, since other types' nodes stay: {', '.join(found.never)}; {advice}"
+            "these arms would wait for ever, since the nodes that must be there and the cluster's limit leave them no "
+            f"room: {', '.join(found.never)}; {advice}"
         )
     if taken:
         advice = "give them the tag of a type without"
@@ -119,7 +121,7 @@ def _assumed(study: Study, capacity: Capacity, file: ClusterFile, paces: Paces |
         else f"a trial lasts {TRIAL_S / 60:g} min, since nothing was timed: --measure or --from RUN does"
     )
     shared = any(spec.numerics.workers > 1 for spec in study.specs)
-    apart = ("of a trial with several workers each is placed by itself, and counted as a trial",) if shared else ()
+    apart = ("a trial whose workers are on several node types counts as a trial of each",) if shared else ()
     if file.kind == "on-premise":
         return lasting, *apart, "the machines run already, and nothing else runs on them"
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from ablate.cluster.simulate import TypeUse
+from ablate.cluster.batch import TypeUse
 from ablate.design.forecast_table import duration
 from ablate.design.new_table import new_table
 from ablate.launch.cluster_plan import ClusterPlan

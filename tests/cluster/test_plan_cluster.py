@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ablate.cluster.simulate import TypeUse
+from ablate.cluster.batch import TypeUse
 from ablate.launch.cluster_table import timeline
 from tests.cluster.texts import PODS
 
@@ -104,7 +104,10 @@ def test_arms_that_nodes_which_must_be_there_keep_out_for_ever_are_warned_of(pla
     never = plan["simulation"]["never"]
     assert sorted(never) == ["fast", "t4"]
     (warning,) = plan["warnings"]
-    assert warning.startswith(f"these arms would wait for ever, since other types' nodes stay: {', '.join(never)}; ")
+    assert warning.startswith(
+        "these arms would wait for ever, since the nodes that must be there and the cluster's limit"
+    )
+    assert f" leave them no room: {', '.join(never)}; raise the max_workers of the whole cluster" in warning
 
 
 @pytest.mark.parametrize(("written", "idle_s"), [("", 60), ("autoscalerOptions: {idleTimeoutSeconds: 0}", 0)])
@@ -140,13 +143,17 @@ def test_a_timeline_shows_the_most_of_each_part(steps, bars):
 
 
 def test_workers_of_a_trial_that_no_node_has_room_for_together_are_placed_on_several(place):
-    """Two blocks of two workers, each a whole node of type slow: 3 nodes from 0, the fourth from 13 to 23 min."""
+    """Two blocks of two workers, each a whole node of type slow: a trial on two nodes to 13 min, the next to 23 min.
+
+    The third node has come for one of the second trial's workers, and goes when that trial starts elsewhere.
+    """
     grid = place.grid("arms:\n  one: {workers: 2, threads: 4, resources: {cpu_slow: 2}}\n", blocks=2)
     found = place.ablate("plan", grid, "--cluster", cluster(place), "--json")
     assert found.code == 0, found.text
     plan = json.loads(found.out)["cluster"]
     assert (plan["simulation"]["never"], plan["warnings"]) == ([], [])
     (slow,) = (use for use in plan["simulation"]["uses"] if use["name"] == "slow")
-    assert (slow["peak"], slow["trials"]) == (3, {"one": 4})
+    assert slow["steps"] == [[0, 3], [13 * 60, 2], [28 * 60, 0]]
+    assert slow["trials"] == {"one": 2}
     assert plan["simulation"]["end_s"] == 23 * 60
-    assert "of a trial with several workers each is placed by itself, and counted as a trial" in plan["assumed"]
+    assert "a trial whose workers are on several node types counts as a trial of each" in plan["assumed"]

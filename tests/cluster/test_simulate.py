@@ -6,9 +6,10 @@ import random
 
 import pytest
 
+from ablate.cluster.batch import Capacity, Job
 from ablate.cluster.node_types import NodeType
 from ablate.cluster.packing import need_of, nodes_to_add, pack
-from ablate.cluster.simulate import Capacity, Job, simulate
+from ablate.cluster.simulate import simulate
 
 HEAD = NodeType("head", {"CPU": 0.0}, 1, 1, None, True)
 CPU = NodeType("cpu", {"CPU": 4.0, "tag": 1.0}, 0, 3)
@@ -103,6 +104,32 @@ def test_a_thousand_trials_take_little_time():
     found = batch(jobs, NodeType("cpu", {"CPU": 4.0}, 0, 50))
     assert time.process_time() - began < 5.0
     assert sum(use(found, "cpu").trials.values()) == 1000
+
+
+def test_a_trial_with_workers_starts_once_all_of_them_have_room_and_counts_once():
+    """Two workers of 3 cores take two nodes of 4; the third node has room for one worker of the second trial only."""
+    two = Job("two", {"CPU": 3.0}, 50.0, workers=2)
+    found = batch([two, two, Job("a", {"CPU": 1.0}, 10.0)], CPU)
+    assert use(found, "cpu").trials == {"two": 2, "a": 1}
+    assert use(found, "cpu").peak == 3
+    assert (found.first_s, found.end_s) == (100.0, 200.0)
+
+
+def test_a_trial_whose_workers_are_on_two_types_counts_on_each():
+    small = NodeType("small", {"CPU": 1.0}, 0, 1)
+    found = batch([Job("wide", {"CPU": 1.0}, 10.0, workers=3)], small, NodeType("mid", {"CPU": 2.0}, 0, 1))
+    assert [use(found, name).trials for name in ("small", "mid")] == [{"wide": 1}, {"wide": 1}]
+    assert found.end_s == 110.0
+
+
+@pytest.mark.parametrize("idle_s", [60.0, 0.0])
+def test_workers_for_which_there_is_never_room_at_once_wait_for_ever_and_the_rest_runs(idle_s):
+    """Three nodes' worth of workers where the whole cluster may have two; no node comes and goes without end."""
+    jobs = [Job("wide", {"CPU": 4.0}, 10.0, workers=3), Job("a", {"CPU": 4.0}, 10.0)]
+    found = batch(jobs, CPU, most=2, start_s=0.0, idle_s=idle_s)
+    assert found.never == ("wide",)
+    assert use(found, "cpu").trials == {"a": 1}
+    assert found.end_s == 10.0
 
 
 KINDS = ({"CPU": 1.0}, {"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}, {"CPU": 1.0, "tag": 1.0}, {"CPU": 4.0}, {"GPU": 0.5})
