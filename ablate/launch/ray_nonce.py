@@ -10,6 +10,7 @@ import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ablate.errors import Problem, StoreError
@@ -20,27 +21,35 @@ from ablate.trial.task import TrialEnd, TrialTask
 PATIENCE_S = 5.0
 """A network file system may show a new file of another machine a few seconds late."""
 
+MISSED_S = 75.0
+"""From asking until a node that went meanwhile counts as lost. Ray gives up on one after five checks 3 s apart, each of
+which waits up to 10 s where the machine itself is gone (its defaults): after 15 to 65 s. A silent node costs it."""
+
+LOOK_S = 0.5
+
 ADVICE = (
     "A launch on a cluster needs a store that every node reaches: with --runs a folder that all of them mount at the "
     "same path, or a URI (--runs s3://bucket/runs)."
 )
 
+ADVICE_SILENT = "Look at it (`ablate doctor --address`), and launch again once it answers or Ray has missed it."
+
 
 def check_shared(store: Path) -> None:
     """Check that what each node of the connected cluster writes into the store can be read here.
 
-    Nodes without a core and without a GPU run no trial and are not asked; what one that was lost meanwhile would have
-    answered does not matter.
+    Nodes without a core and without a GPU run no trial and are not asked. One that gave no answer may be lost, which
+    says nothing of the store and keeps no launch from starting; Ray takes a while to miss it.
 
     Raises:
         StoreError: naming the nodes where it is not so, and what was seen there.
     """
+    missed = time.monotonic() + MISSED_S
     name = f"nonce-{secrets.token_hex(8)}"
     nodes = [node for node in alive() if runs_trials(node["Resources"])]
     try:
         answers = ask_all(_writer(), str(store.resolve()), name, nodes=nodes)
-        there = {node["NodeID"] for node in alive()}
-        judge(store, [answer for answer in answers if answer.value or answer.node in there])
+        judge(store, [answer for answer in answers if answer.value or not _lost(answer.node, missed)])
     finally:
         ask_all(_remover(), str(store.resolve()), name, nodes=nodes)
 
@@ -59,20 +68,25 @@ def judge(store: Path, answers: Iterable[Answer], patience_s: float = PATIENCE_S
         patience_s: how long a file may take to be seen here.
 
     Raises:
-        StoreError: for nodes that could not write, or whose file is not here or not theirs.
+        StoreError: for nodes that gave no answer or could not write, or whose file is not here or not theirs.
     """
     deadline = time.monotonic() + patience_s
-    problems = []
+    problems, elsewhere = [], []
     for answer in answers:
-        file, text, complaint = answer.value or ("", "", answer.error)
+        if not answer.value:
+            silent = f"node {answer.host} counts as live, and does not say what it writes: {answer.error}"
+            problems.append(Problem(str(store), silent, advice=ADVICE_SILENT))
+            continue
+        file, text, complaint = answer.value
         if not complaint and _wait_for(store / file, text, deadline):
             continue
         found = f"node {answer.host} does not write into this store: " + (
             complaint or "there the same path is another folder, since what it wrote to it is not here"
         )
-        problems.append(Problem(str(store), found))
+        elsewhere.append(Problem(str(store), found))
+    if elsewhere:
+        problems += [*elsewhere[:-1], replace(elsewhere[-1], advice=ADVICE)]
     if problems:
-        problems[-1] = Problem(problems[-1].where, problems[-1].found, advice=ADVICE)
         raise StoreError(*problems)
 
 
@@ -92,6 +106,15 @@ def without_store(task: TrialTask) -> TrialEnd | None:
         kind="store",
         error=f"node {socket.gethostname()} does not have this store: {where} cannot be recorded there\n    {ADVICE}",
     )
+
+
+def _lost(node: str, deadline: float) -> bool:
+    """Wait until Ray has missed a node that gave no answer; say whether it has."""
+    while any(one["NodeID"] == node for one in alive()):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(LOOK_S)
+    return True
 
 
 def _wait_for(path: Path, text: str, deadline: float) -> bool:
