@@ -76,8 +76,8 @@ class Context:
                 Problem(f"batch {self._session.batch_index}", "ctx.data was called twice", "once per batch")
             )
         self._indexed = True
-        batch = self._session.receive(Batch(np.asarray(index, dtype=np.int64), tensors))
-        return dict(batch.tensors)
+        session = self._session
+        return session.placed(session.hashed(Batch(np.asarray(index, dtype=np.int64), tensors)))
 
     def batch(self, loss: Tensor, metrics: Mapping[str, float | Tensor] | None = None) -> None:
         """Record the loss of the batch that just ended; call it after the optimiser's step.

@@ -114,8 +114,12 @@ def check_graph(loss: Tensor, player: Player) -> None:
         raise TrainableError(Problem(f"loss of player {player.name!r}", found, allowed, advice=advice))
 
 
-def scalar(loss: object, where: str) -> Tensor:
+def scalar(loss: object, where: str | int) -> Tensor:
     """Return ``loss`` if it is one real number in a tensor.
+
+    Args:
+        loss: what was given.
+        where: in words, or which batch; put into words only if they are needed.
 
     Raises:
         TrainableError: naming what it is.
@@ -131,7 +135,9 @@ def scalar(loss: object, where: str) -> Tensor:
         found = _a(loss)
         if isinstance(loss, int | float):
             advice = "Return the tensor itself, not loss.item()."
-    raise TrainableError(Problem(where, f"the loss is {found}", "a tensor with one element, real", advice=advice))
+    raise TrainableError(
+        Problem(_in_words(where), f"the loss is {found}", "a tensor with one element, real", advice=advice)
+    )
 
 
 def numbers(given: object, where: str) -> dict[str, float]:
@@ -152,19 +158,23 @@ def numbers(given: object, where: str) -> dict[str, float]:
     return found
 
 
-def named(metrics: object, where: str) -> Mapping[str, Any]:
+def named(metrics: object, batch_index: int) -> Mapping[str, Any]:
     """Return a batch's metrics.
 
     Raises:
         TrainableError: if they are no mapping, or hold a tensor of more than one element.
     """
-    if not isinstance(metrics, Mapping):
-        raise TrainableError(Problem(where, f"metrics are {_a(metrics)}", "a dict of numbers"))
+    if type(metrics) is not dict and not isinstance(metrics, Mapping):
+        raise TrainableError(Problem(_in_words(batch_index), f"metrics are {_a(metrics)}", "a dict of numbers"))
     for name, value in metrics.items():
-        if isinstance(value, Tensor) and (value.numel() != 1 or value.is_complex()):
+        if type(value) is not float and isinstance(value, Tensor) and (value.numel() != 1 or value.is_complex()):
             found = f"metric {name!r} is a tensor of shape {tuple(value.shape)}, {value.dtype}"
-            raise TrainableError(Problem(where, found, "one real number"))
+            raise TrainableError(Problem(_in_words(batch_index), found, "one real number"))
     return metrics
+
+
+def _in_words(where: str | int) -> str:
+    return where if isinstance(where, str) else f"batch {where}"
 
 
 def _a(value: object) -> str:

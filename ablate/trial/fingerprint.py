@@ -9,7 +9,7 @@ import torch
 import xxhash
 from torch import Tensor, nn
 
-from ablate.trial.draw import Draw
+from ablate.trial.draw import Draw, Stream
 from ablate.trial.protocol import Batch
 
 
@@ -49,12 +49,15 @@ class OrderChain:
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
+        self._streams: list[tuple[str, Stream]] = []
         self.digest = 0
 
     def add(self, batch: Batch) -> int:
         """Add one batch and return the hash of all so far."""
-        index, streams = batch.index, self._draw.streams
-        drawn = "".join([f"{name}:{stream.count}|" for name, stream in sorted(streams.items())]) if streams else ""
+        index = batch.index
+        if len(self._streams) != len(self._draw.streams):  # one is never replaced by another
+            self._streams = sorted(self._draw.streams.items())
+        drawn = "".join([f"{name}:{stream.count}|" for name, stream in self._streams])
         content = b"%b%d|%b%b" % (self.digest.to_bytes(8, "little"), index.size, index.tobytes(), drawn.encode())
         self.digest = xxhash.xxh3_64_intdigest(content)
         return self.digest

@@ -34,6 +34,7 @@ class Gallery:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._planned = bool(session.spec.artifacts)
         self._made: dict[str, Artifact] = {}
         self._names: dict[int, str] = {}
 
@@ -78,6 +79,8 @@ class Gallery:
             Diverged: a loss up to here was not finite; there is nothing to look at then.
             StoreError: if the disk is full or fails.
         """
+        if not self._planned:
+            return
         session, batch = self._session, self._session.batch_index - 1
         if not session.spec.artifacts.covers(batch):
             return

@@ -49,7 +49,7 @@ class Resume:
         """Record the earlier attempt's batches up to its checkpoint as this one's own."""
         if self._found:
             self._session.recorder.take_over(self._found.attempt, self._found.batches)
-            self._session.batch_index = self._found.batches
+            self._session.go_to(self._found.batches)
             self._session.chain.digest = self._found.order
 
     def restore(self) -> Mapping[str, Any] | None:

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,6 @@ from ablate.trial.task import TrialTask
 from ablate.trial.watch import finding_rows, watch, watch_draws
 from ablate.trial.weights import restore, seed_global_generators
 
-
 NOTHING = contextlib.nullcontext()
 """What a batch that is not watched runs under."""
 
@@ -59,14 +58,17 @@ class Session:
         self.task = task
         self.ranks = ranks
         self.spec = task.spec
+        self._follows = task.follows
         self.recorder = recorder
         self.draw = Draw(self.spec.study, self.spec.block)
         self.declared = Draw(self.spec.study, self.spec.block)
         self.chain = OrderChain(self.draw)
-        self.batch_index = 0
+        self.go_to(0)
         self.device = torch.device(self.spec.numerics.device)
         self.deferred = self.device.type == "cuda"
+        self._permutes = self.spec.numerics.perturb == "permute-rows"
         self._dtype = DTYPES[self.spec.numerics.precision]
+        self._as_made = self.device.type == "cpu" and self.spec.numerics.memory_format == "contiguous"
         self.model: nn.Module | None = None
         self._pending = Pending()
         self._gpu = GpuSampler() if self.deferred else None
@@ -81,6 +83,11 @@ class Session:
         self._began = time.perf_counter()
         seed_global_generators(self.spec.study, self.spec.block)
 
+    def go_to(self, batch_index: int) -> None:
+        """Take this batch in hand."""
+        self.batch_index = batch_index
+        self._planned = self.spec.guard.covers(batch_index)
+
     def place(self, tensor: Tensor) -> Tensor:
         """Cast a floating tensor to the arm's precision and move it to its device; others are moved only.
 
@@ -89,7 +96,9 @@ class Session:
         Cast on the CPU, so that every arm gets the same bits. The move copies the tensor as it is now, and the host
         does not wait for it: it goes by a page-locked copy.
         """
-        if tensor.dtype is not self._dtype and tensor.is_floating_point():
+        if self._as_made and tensor.dtype is self._dtype:
+            return tensor
+        if tensor.is_floating_point():
             tensor = tensor.to(self._dtype)
         tensor = laid_out(tensor, self.spec.numerics.memory_format)
         if self.device.type == "cpu":
@@ -125,7 +134,12 @@ class Session:
         return model
 
     def receive(self, batch: Batch) -> Batch:
-        """Hash a batch as the trainable made it, then return it placed, its rows permuted if the arm declares that.
+        """Hash a batch as the trainable made it, then return it placed, its rows permuted if the arm declares that."""
+        batch = self.hashed(batch)
+        return Batch(batch.index, self.placed(batch))
+
+    def hashed(self, batch: Batch) -> Batch:
+        """Hash a batch as the trainable made it, and return it, its rows permuted if the arm declares that.
 
         Every batch's index list enters the order hash; contents are hashed on watched batches only, since hashing
         401 kB costs as much as a small model's step.
@@ -140,17 +154,21 @@ class Session:
             )
         self._began = time.perf_counter()
         self._order = self.chain.add(batch)
-        self._content = content_hash(batch.tensors) if self.spec.guard.covers(self.batch_index) else None
+        self._content = content_hash(batch.tensors) if self._planned else None
         if self.ranks is not None:
             self.ranks.agree(self.batch_index, self._order, self._content)
-        if self.spec.numerics.perturb == "permute-rows":
-            batch = permuted(batch, self.declared(PERMUTE))
-        return Batch(batch.index, {name: self.place(tensor) for name, tensor in batch.tensors.items()})
+        if self._permutes:
+            return permuted(batch, self.declared(PERMUTE))
+        return batch
+
+    def placed(self, batch: Batch) -> dict[str, Tensor]:
+        """Return a batch's tensors, each placed."""
+        return {name: self.place(tensor) for name, tensor in batch.tensors.items()}
 
     @property
     def covered(self) -> bool:
         """Whether the batch in hand is watched, in this process."""
-        return self.spec.guard.covers(self.batch_index) and not self.task.follows
+        return self._planned and not self._follows
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """Watch forward and backward of the batch in hand, if the plan covers it; findings become audit rows."""
@@ -195,8 +213,8 @@ class Session:
             TrainableError: it is no scalar tensor.
             ArmNotInEffect: it was computed on another device than the arm's.
         """
-        value = scalar(loss, f"batch {self.batch_index}")
-        if value.device.type != self.device.type:
+        value = scalar(loss, self.batch_index)
+        if not (value.is_cpu and not self.deferred) and value.device.type != self.device.type:
             found = f"asked for {self.device.type}, but the loss of batch {self.batch_index} is on {value.device.type}"
             advice = "Move data by `place` and make the rest where the model's parameters are."
             raise ArmNotInEffect(Problem("device", found, advice=advice))
@@ -217,8 +235,8 @@ class Session:
             Diverged: after recording, if a loss is not finite.
             ArmNotInEffect: the arm asks for compile, and the first batch compiled nothing.
         """
-        if self.task.follows:
-            self.batch_index += 1
+        if self._follows:
+            self.go_to(self.batch_index + 1)
             if known_not_finite([loss, *(further or {}).values()]):
                 raise Diverged
             return
@@ -226,28 +244,22 @@ class Session:
         if not self._began_well:
             check_compiled(self.spec.numerics)
             self._began_well = True
-        row = Row(
-            self.batch_index,
-            {"loss": loss, **further} if further else {"loss": loss},
-            {name: self._number(value) for name, value in named(metrics, f"batch {self.batch_index}").items()},
-            duration,
-            self._order,
-            self._content,
-            self.chain.draws() if self.deferred else "",
-        )
+        index = self.batch_index
+        numbers: dict[str, Any] = {name: self._number(value) for name, value in named(metrics, index).items()}
+        losses: dict[str, Any] = {"loss": loss, **further} if further else {"loss": loss}
         if self.deferred:
-            self._defer(row)
+            self._defer(Row(index, losses, numbers, duration, self._order, self._content, self.chain.draws()))
         else:
-            self._write(cast("Row[float]", row))
-        self._sketch(self.batch_index)
+            self._write(index, losses, numbers, duration, self._order, self._content)
+        self._sketch(index)
         self._order = self._content = None
-        self.batch_index += 1
+        self.go_to(index + 1)
         self._began = time.perf_counter()
 
     def _defer(self, row: Row[Value]) -> None:
         self._pending.add(row)
         last = row.batch_index == self.spec.batches - 1
-        if last or self.spec.guard.covers(row.batch_index) or self._pending.due:
+        if last or self._planned or self._pending.due:
             self.flush()
             if self._gpu is not None:
                 self._gpu.sample()
@@ -259,7 +271,7 @@ class Session:
             keep_sketch(self.model, batch_index, self.recorder)
 
     def _number(self, value: float | Tensor) -> Value:
-        if not isinstance(value, Tensor):
+        if type(value) is float or not isinstance(value, Tensor):  # asking torch's own class takes its time
             return value
         return detached(value) if self.deferred and not value.is_cpu else value.item()
 
@@ -270,20 +282,28 @@ class Session:
             Diverged: after recording the first batch with a loss that is not finite.
         """
         for row in self._pending.take():
-            self._write(row)
+            self._write(*row)
 
-    def _write(self, row: Row[float]) -> None:
-        """Acknowledge a batch; every number of it is plain. Raises Diverged once that is done if a loss is not finite."""
-        index, losses, metrics, duration, order, content, draws = row
-        diverged = not all(map(math.isfinite, losses.values()))
-        if diverged:
+    def _write(
+        self,
+        index: int,
+        losses: Mapping[str, float],
+        metrics: Mapping[str, float],
+        duration: float,
+        order: int | None,
+        content: int | None,
+        draws: str = "",
+    ) -> None:
+        """Record a batch; its numbers are plain. Raises Diverged once that is done if a loss is not finite."""
+        loss, diverged = losses["loss"], False
+        if len(losses) > 1 or not math.isfinite(loss):
             losses = until_not_finite(losses)
-        if len(losses) > 1:
-            metrics = {**{name: loss for name, loss in losses.items() if name != "loss"}, **metrics}
-        shown = diverged or index == self.spec.batches - 1 or self.spec.guard.covers(index)
-        self.recorder.record(index, losses["loss"], duration, metrics, order if shown else None, content)
+            diverged = not all(map(math.isfinite, losses.values()))
+            metrics = {**{name: value for name, value in losses.items() if name != "loss"}, **metrics}
+        shown = diverged or content is not None or index == self.spec.batches - 1  # contents: of watched batches
+        self.recorder.record(index, loss, duration, metrics, order if shown else None, content)
         if diverged:
-            self.batch_index = index
+            self.go_to(index)
             self._draws_at_end = draws or None
             raise Diverged
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import xxhash
 from torch import nn
 
 from ablate.trial.draw import Draw
@@ -44,6 +45,18 @@ def test_the_order_chain_covers_every_batch_and_stream_position() -> None:
     assert chain([[1, 2], [3]], 4) != chain([[2, 1], [3]], 4)
     assert chain([[1, 2], [3]], 4) != chain([[1], [2, 3]], 4)
     assert chain([[1, 2], [3]], 4) != chain([[1, 2], [3]], 5)
+
+
+def test_the_order_chain_is_the_one_that_stores_hold() -> None:
+    draw = Draw("s", 0)
+    order, digest = OrderChain(draw), 0
+    for number, index in enumerate(([3, 1, 2], [], [7])):
+        draw("x" if number == 2 else "y").uniform((5,))  # a stream that is asked for late sorts before the other
+        found = order.add(Batch(np.array(index, dtype=np.int64), {}))
+        content = digest.to_bytes(8, "little") + f"{len(index)}|".encode() + np.array(index, dtype=np.int64).tobytes()
+        content += "".join(f"{name}:{draw(name).count}|" for name in sorted(draw.streams)).encode()
+        digest = xxhash.xxh3_64_intdigest(content)
+        assert found == order.digest == digest
 
 
 def test_a_batch_without_samples_still_counts() -> None:
