@@ -77,7 +77,7 @@ class Streams:
 
 
 @dataclass(frozen=True)
-class _Compared:
+class Compared:
     """One stream of one matched pair: whether it differs, and the first watched batch where it does."""
 
     differs: bool
@@ -94,13 +94,18 @@ def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> S
     Returns:
         Streams: in the order of ``NAMES``.
     """
-    seen: dict[str, list[tuple[int, _Compared]]] = {name: [] for name in (*NAMES, *IF_SEEN)}
-    for match in matches:
-        for name, compared in _compare(match, hashes):
-            seen[name].append((match.block, compared))
+    return sum_up((match.block, compare(match, hashes)) for match in matches)
+
+
+def sum_up(compared: Iterable[tuple[int, Sequence[tuple[str, Compared]]]]) -> Streams:
+    """Return what ``compare`` found of a contrast's matches, each with its block."""
+    seen: dict[str, list[tuple[int, Compared]]] = {name: [] for name in (*NAMES, *IF_SEEN)}
+    for block, streams in compared:
+        for name, one in streams:
+            seen[name].append((block, one))
     mismatches = []
     for name, found in seen.items():
-        unequal = [(block, compared.batch) for block, compared in found if compared.differs]
+        unequal = [(block, one.batch) for block, one in found if one.differs]
         if unequal:
             blocks = tuple(sorted({block for block, _ in unequal}))
             mismatches.append(Mismatch(name, blocks, next(batch for block, batch in unequal if block == blocks[0])))
@@ -138,13 +143,22 @@ def drew_otherwise(matches: Sequence[Match], audits: Mapping[str, Sequence[Audit
     return Mismatch(GLOBAL_DRAWS, blocks, min(batch for block, batch in found if block == blocks[0])) if found else None
 
 
-def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Compared]]:
+def compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, Compared]]:
+    """Compare the streams of one matched pair.
+
+    Args:
+        match: the pair.
+        hashes: by trial id, of the batches that were watched.
+
+    Returns:
+        list: (name of the stream, what became of it), those that name a batch first.
+    """
     mine, theirs = match.reference, match.other
     found = []
     for column, name in STREAMS.items():
         a, b = mine.hashes.get(column), theirs.hashes.get(column)
         if a is not None and b is not None and (column not in CUMULATIVE or mine.batches == theirs.batches):
-            found.append((name, _Compared(a != b)))
+            found.append((name, Compared(a != b)))
     if mine.trial_id in hashes and theirs.trial_id in hashes:
         watched = hashes[mine.trial_id], hashes[theirs.trial_id]
         found += [(ORDER, one) for one in _by_batch(watched[0].order, watched[1].order)]
@@ -154,19 +168,21 @@ def _compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, _Com
     return sorted(found, key=lambda pair: pair[1].batch is None)
 
 
-def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[_Compared]:
+def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[Compared]:
+    if a == b:
+        return [Compared(False)] if a else []
     common = a.keys() & b.keys()
     first = min((batch for batch in common if a[batch] != b[batch]), default=None)
-    return [_Compared(first is not None, first)] if common else []
+    return [Compared(first is not None, first)] if common else []
 
 
 def _by_generator(
     a: Mapping[tuple[int, str], tuple[str, bool]], b: Mapping[tuple[int, str], tuple[str, bool]]
-) -> list[tuple[str, _Compared]]:
+) -> list[tuple[str, Compared]]:
     found = []
     for name in sorted({name for _, name in a.keys() & b.keys()}):
         common = [key for key in a.keys() & b.keys() if key[1] == name and (a[key][1] or b[key][1])]
         first = min((key[0] for key in common if a[key][0] != b[key][0]), default=None)
         if common:
-            found.append((OF_OTHERS.get(name, GLOBAL_DRAWS), _Compared(first is not None, first)))
+            found.append((OF_OTHERS.get(name, GLOBAL_DRAWS), Compared(first is not None, first)))
     return found

@@ -82,6 +82,16 @@ def same_bits(a: Array, b: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return equal
 
 
+def shared(reference: Trace, other: Trace) -> tuple[Index, Array, Array]:
+    """Return the batches that both have, and the losses of either there; mostly both have the same."""
+    if np.array_equal(reference.batch_index, other.batch_index):
+        return reference.batch_index, reference.loss, other.loss
+    common, mine, theirs = np.intersect1d(
+        reference.batch_index, other.batch_index, assume_unique=True, return_indices=True
+    )
+    return common, reference.loss[mine], other.loss[theirs]
+
+
 def part(block: int, reference: Trace, other: Trace) -> Parting:
     """Compare two trials batch by batch.
 
@@ -93,10 +103,7 @@ def part(block: int, reference: Trace, other: Trace) -> Parting:
     Returns:
         Parting: over the batches both have; a trial that stopped early is compared as far as it came.
     """
-    common, mine, theirs = np.intersect1d(
-        reference.batch_index, other.batch_index, assume_unique=True, return_indices=True
-    )
-    a, b = reference.loss[mine], other.loss[theirs]
+    common, a, b = shared(reference, other)
     complete = 0 < len(common) == len(reference.batch_index) == len(other.batch_index)
     unequal = np.flatnonzero(~same_bits(a, b))
     if not len(unequal):

@@ -12,7 +12,7 @@ from ablate.record.reader import Run
 from analysis.arm_summary import summarise_arm
 from analysis.audit_evidence import audit_evidence
 from analysis.audit_row import AuditRow
-from analysis.confounding import Hashes, Streams, compare_streams, generator_states
+from analysis.confounding import Compared, Streams, compare, generator_states, sum_up
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
 from analysis.declared import declared
@@ -25,12 +25,13 @@ from analysis.imported import imported_notes, imported_words
 from analysis.lent_slopes import with_lent_slopes
 from analysis.lost_batches import lost_batches
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
-from analysis.pairing import Sides, pair
+from analysis.pairing import Sides, by_block, pair
 from analysis.parameter_distance import pair_distances
 from analysis.parameter_distance import summarise as summarise_parameters
-from analysis.run_data import read_audits, read_block, read_outcomes, read_trials
+from analysis.run_data import read_audits, read_blocks, read_outcomes, read_trials
 from analysis.run_line import from_here, run_line
 from analysis.size import effect
+from analysis.trials import Trial
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
 
@@ -58,7 +59,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         control = contrast_control(contrast, grid)
         paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
     audits = with_lent_slopes(read_audits(run), trials, grid)
-    contrasts, present = _contrasts(run, paired, audits, margin or grid.margin, seed)
+    contrasts, present = _contrasts(run, trials, paired, audits, margin or grid.margin, seed)
     first = worst(contrasts)
     response = dose_response(grid, trials, outcomes, seed)
     return GapReport(
@@ -84,13 +85,14 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
 
 def _contrasts(
     run: Run,
+    trials: Sequence[Trial],
     paired: Sequence[PairedContrast],
     audits: Mapping[str, Sequence[AuditRow]],
     margin: Margin | None,
     seed: int,
 ) -> tuple[tuple[ContrastReport, ...], dict[str, int]]:
     """Report on every contrast; return with it how many batches each trial has."""
-    divergences, streams, present = _compare_batches(run, paired, audits)
+    divergences, streams, present = _compare_batches(run, trials, paired, audits)
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
     family = [index for index, one in enumerate(paired) if one.control is None]
@@ -124,23 +126,26 @@ def _contrasts(
 
 
 def _compare_batches(
-    run: Run, paired: Sequence[PairedContrast], audits: Mapping[str, Sequence[AuditRow]]
+    run: Run, trials: Sequence[Trial], paired: Sequence[PairedContrast], audits: Mapping[str, Sequence[AuditRow]]
 ) -> tuple[list[Divergence], list[Streams], dict[str, int]]:
     """Read each block's losses and hashes once, compare every contrast's pairs in it, and count each trial's rows."""
     partings: list[list[Parting]] = [[] for _ in paired]
-    hashes: dict[str, Hashes] = {}
+    streams: list[list[tuple[int, list[tuple[str, Compared]]]]] = [[] for _ in paired]
     present: dict[str, int] = {}
-    for block in run.grid.blocks:
-        traces, here = read_block(run, block)
-        present |= {name: len(trace.loss) for name, trace in traces.items()}
-        hashes |= {name: replace(one, generators=generator_states(audits.get(name, ()))) for name, one in here.items()}
-        for found, one in zip(partings, paired, strict=True):
-            for match in one.pairing.matches:
-                mine, theirs = traces.get(match.reference.trial_id), traces.get(match.other.trial_id)
-                if match.block == block and mine is not None and theirs is not None:
-                    found.append(part(block, mine, theirs))
+    of_block = [by_block(one.pairing.matches) for one in paired]
+    for rows in read_blocks(run, trials):
+        present |= {name: len(trace.loss) for name, trace in rows.traces.items()}
+        hashes = {
+            name: replace(one, generators=generator_states(audits.get(name, ()))) for name, one in rows.hashes.items()
+        }
+        for found, compared, matches in zip(partings, streams, of_block, strict=True):
+            for match in matches.get(rows.block, ()):
+                compared.append((rows.block, compare(match, hashes)))
+                mine, theirs = rows.traces.get(match.reference.trial_id), rows.traces.get(match.other.trial_id)
+                if mine is not None and theirs is not None:
+                    found.append(part(rows.block, mine, theirs))
     divergences = [summarise(found, len(one.pairing.matches)) for found, one in zip(partings, paired, strict=True)]
-    return divergences, [compare_streams(one.pairing.matches, hashes) for one in paired], present
+    return divergences, [sum_up(compared) for compared in streams], present
 
 
 def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from ablate.record.reader import Run
 from analysis.controls import Control, all_contrasts, contrast_control
-from analysis.divergence import Trace, same_bits
-from analysis.pairing import Match, Sides, pair
-from analysis.run_data import read_block, read_outcomes, read_trials
+from analysis.divergence import Trace, same_bits, shared
+from analysis.pairing import Match, Sides, by_block, pair
+from analysis.run_data import read_blocks, read_outcomes, read_trials
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -51,13 +51,13 @@ def growth_curves(run: Run) -> tuple[Growth, ...]:
     trials, recorded = read_trials(run)
     outcomes = read_outcomes(run, trials, recorded)
     contrasts = all_contrasts(run.grid)
-    matches = [pair(trials, outcomes, Sides.of(contrast, run.grid)).matches for contrast in contrasts]
+    matches = [by_block(pair(trials, outcomes, Sides.of(contrast, run.grid)).matches) for contrast in contrasts]
     edges = bin_edges(run.grid.batches)
     found: list[list[Array | None]] = [[] for _ in contrasts]
-    for block in run.grid.blocks:
-        traces, _ = read_block(run, block)
+    for rows in read_blocks(run, trials, hashes=False):
         for curves, own in zip(found, matches, strict=True):
-            curves += [_of(match, traces, edges) for match in own if match.block == block and _both(match, traces)]
+            of_block = own.get(rows.block, ())
+            curves += [_of(match, rows.traces, edges) for match in of_block if _both(match, rows.traces)]
     return tuple(
         _growth(contrast.label, contrast_control(contrast, run.grid), curves, edges)
         for contrast, curves in zip(contrasts, found, strict=True)
@@ -82,8 +82,7 @@ def binned_difference(reference: Trace, other: Trace, edges: Array) -> Array | N
     Returns:
         Array: shape (bins,), NaN where the pair has no finite losses; None if the two never differ.
     """
-    _, mine, theirs = np.intersect1d(reference.batch_index, other.batch_index, assume_unique=True, return_indices=True)
-    a, b = reference.loss[mine], other.loss[theirs]
+    _, a, b = shared(reference, other)
     unequal = np.flatnonzero(~same_bits(a, b))
     if not len(unequal):
         return None
@@ -101,11 +100,11 @@ def binned_difference(reference: Trace, other: Trace, edges: Array) -> Array | N
     return means
 
 
-def _both(match: Match, traces: dict[str, Trace]) -> bool:
+def _both(match: Match, traces: Mapping[str, Trace]) -> bool:
     return match.reference.trial_id in traces and match.other.trial_id in traces
 
 
-def _of(match: Match, traces: dict[str, Trace], edges: Array) -> Array | None:
+def _of(match: Match, traces: Mapping[str, Trace], edges: Array) -> Array | None:
     return binned_difference(traces[match.reference.trial_id], traces[match.other.trial_id], edges)
 
 

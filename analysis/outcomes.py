@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
 
 from analysis.trials import Trial
 
@@ -28,14 +25,16 @@ class Outcome:
     reason: str = ""
 
 
-def window_outcomes(trials: Iterable[Trial], window: pa.Table, metric: str, last: int) -> dict[str, Outcome]:
+def window_outcomes(
+    trials: Iterable[Trial], windows: Mapping[str, list[float | None]], metric: str, last: int
+) -> dict[str, Outcome]:
     """Average a metric over the last batches of each trial.
 
     The sum is exact (``math.fsum``), so equal losses give exactly equal outcomes in whatever order rows are stored.
 
     Args:
         trials: trials to give an outcome.
-        window: ``trial_id`` and ``metric`` of the outcome's batches of all trials.
+        windows: trial id -> values in the outcome's batches.
         metric: column of ``batches``: ``loss`` or ``metric.NAME``.
         last: batches the outcome averages over.
 
@@ -43,10 +42,7 @@ def window_outcomes(trials: Iterable[Trial], window: pa.Table, metric: str, last
         dict[str, Outcome]: by trial id; without a value for a trial that did not run to its end, lacks rows of the
         window, or has a value in it that is not finite.
     """
-    values: dict[str, list[float | None]] = defaultdict(list)
-    for trial_id, value in zip(window["trial_id"].to_pylist(), window[metric].to_pylist(), strict=True):
-        values[trial_id].append(value)
-    return {trial.trial_id: _mean(trial, values[trial.trial_id], metric, last) for trial in trials}
+    return {trial.trial_id: _mean(trial, windows.get(trial.trial_id, []), metric, last) for trial in trials}
 
 
 def evaluated_outcomes(trials: Iterable[Trial], recorded: Mapping[str, float | None], name: str) -> dict[str, Outcome]:

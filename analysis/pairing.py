@@ -64,6 +64,14 @@ class Match:
     other: Trial
 
 
+def by_block(matches: Iterable[Match]) -> dict[int, list[Match]]:
+    """Return matches by their block, in their order."""
+    found: dict[int, list[Match]] = defaultdict(list)
+    for one in matches:
+        found[one.block].append(one)
+    return found
+
+
 @dataclass(frozen=True)
 class Pair:
     """One block's two outcomes, each the mean over ``cells`` matched trials."""

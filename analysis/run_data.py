@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -44,20 +45,51 @@ def read_outcomes(run: Run, trials: tuple[Trial, ...], recorded: pa.Table) -> di
     finished = any(trial.status == "done" for trial in trials)
     if finished and not run.parts(run.paths.batches):  # deleted: then nothing says which metrics there were
         return {trial.trial_id: Outcome(None, trial.trouble or "its batches are not in the store") for trial in trials}
-    if not finished or not _has(metric, run.batches(filter=pc.scalar(False)).column_names, finished, "metric."):
+    if not finished or not _has(metric, run.columns(), finished, "metric."):
         return {trial.trial_id: Outcome(None, trial.trouble or f"no {metric} was recorded") for trial in trials}
-    window = run.batches(["trial_id", metric], pc.field("batch_index") >= run.grid.batches - last)
-    return window_outcomes(trials, window, metric, last)
+    return window_outcomes(trials, _windows(run, trials, metric, last), metric, last)
 
 
-def read_block(run: Run, block: int) -> tuple[dict[str, Trace], dict[str, Hashes]]:
-    """Return losses and hashes of every trial of one block, by trial id; one block is in memory at a time."""
-    table = run.batches(["trial_id", "batch_index", "loss", "order_hash", "content_hash"], pc.field("block") == block)
-    traces, hashes = {}, {}
-    for trial_id, rows in _by_trial(table):
-        traces[trial_id] = Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"]))
-        hashes[trial_id] = Hashes(_known(rows, "order_hash"), _known(rows, "content_hash"))
-    return traces, hashes
+def _windows(run: Run, trials: Sequence[Trial], metric: str, last: int) -> dict[str, list[float | None]]:
+    """Return each trial's values of the outcome's window, which can only be among its ``last`` rows."""
+    windows = {}
+    for found in run.batches_of(([trial.trial_id] for trial in trials), ["batch_index", metric], last):
+        for trial_id, rows in found.items():
+            inside = np.flatnonzero(_numpy(rows["batch_index"]) >= run.grid.batches - last)
+            windows[trial_id] = rows[metric].take(inside).to_pylist()
+    return windows
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """What one block's trials recorded, by trial id."""
+
+    block: int
+    traces: Mapping[str, Trace]
+    hashes: Mapping[str, Hashes]
+
+
+def read_blocks(run: Run, trials: Iterable[Trial], hashes: bool = True) -> Iterator[BlockRows]:
+    """Yield losses and hashes of every trial, block by block; few blocks are in memory at a time.
+
+    Args:
+        run: the store.
+        trials: every planned trial.
+        hashes: whether hashes are read too.
+    """
+    blocks: dict[int, list[str]] = {block: [] for block in run.grid.blocks}
+    for trial in trials:
+        blocks[trial.block].append(trial.trial_id)
+    columns = ["batch_index", "loss", *(("order_hash", "content_hash") if hashes else ())]
+    for block, found in zip(blocks, run.batches_of(blocks.values(), columns), strict=True):
+        sorted_rows = {trial_id: _ascending(rows) for trial_id, rows in found.items()}
+        yield BlockRows(
+            block,
+            {i: Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"])) for i, rows in sorted_rows.items()},
+            {i: Hashes(_known(rows, "order_hash"), _known(rows, "content_hash")) for i, rows in sorted_rows.items()}
+            if hashes
+            else {},
+        )
 
 
 def read_audits(run: Run) -> dict[str, list[AuditRow]]:
@@ -85,20 +117,20 @@ def _has(column: str, columns: Iterable[str], finished: bool, prefix: str) -> bo
     return False
 
 
-def _by_trial(table: pa.Table) -> list[tuple[str, pa.Table]]:
-    """Split a table by trial, each part sorted by batch."""
-    codes = table["trial_id"].combine_chunks().dictionary_encode()
-    keys = np.asarray(codes.indices)
-    order = np.lexsort((_numpy(table["batch_index"]), keys))
-    ends = np.flatnonzero(np.diff(keys[order])) + 1
-    names = codes.dictionary.to_pylist()
-    return [(names[keys[part[0]]], table.take(pa.array(part))) for part in np.split(order, ends) if len(part)]
+def _ascending(rows: pa.Table) -> pa.Table:
+    """Sort a trial's rows by batch, unless they are as a launch writes them."""
+    index = _numpy(rows["batch_index"])
+    return rows if (index[1:] > index[:-1]).all() else rows.take(pa.array(np.argsort(index, kind="stable")))
 
 
 def _known(rows: pa.Table, column: str) -> dict[int, int]:
-    present = rows.filter(pc.is_valid(rows[column]))
-    return dict(zip(present["batch_index"].to_pylist(), present[column].to_pylist(), strict=True))
+    """Return the values that are there by their batch: of few rows, so only those are looked at one by one."""
+    values = rows[column].combine_chunks()
+    places = np.flatnonzero(_numpy(pc.is_valid(values)))
+    batches = _numpy(rows["batch_index"])[places]
+    return dict(zip(batches.tolist(), values.take(pa.array(places)).to_pylist(), strict=True))
 
 
 def _numpy(column: Any) -> Any:
-    return column.combine_chunks().to_numpy(zero_copy_only=False)
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return whole.to_numpy(zero_copy_only=False)

@@ -12,7 +12,7 @@ from ablate.record.columns import FailureKind
 from ablate.record.disk import store_io, write_aside
 from ablate.record.flock import wait_until_free
 from ablate.record.journal import Journal, read_identity, read_journal
-from ablate.record.parts import Entry
+from ablate.record.part import Entry
 from ablate.record.paths import AttemptKey, StorePaths
 from ablate.record.recorder import trial_end
 from ablate.record.tables import artifacts_table, as_attempt, audits_table, batches_table, sketches_table

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.record.disk import store_io
-from ablate.record.parts import Entry, PartedData
+from ablate.record.part import Entry
+from ablate.record.parts import PartedData
 from ablate.record.paths import SnapshotKey, StorePaths
 from ablate.record.tables import probes_table
 

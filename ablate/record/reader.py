@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ablate.design.spec import GridSpec
 from ablate.errors import BadInput, Problem, StoreError, nearest
 from ablate.record.artifact_file import read_arrays
+from ablate.record.attempt_rows import AttemptRows
 from ablate.record.parquet import damage
-from ablate.record.parts import Part, live
+from ablate.record.part import Part, live
 from ablate.record.paths import StorePaths
 from ablate.record.remote_run import fetched
 from ablate.record.schema import (
@@ -35,6 +39,8 @@ from ablate.remote.location import is_uri
 RUNS = "runs"
 _ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 5
+_ROWS_AT_ONCE = 1_000_000
+"""Rows of several trials that are read in one call: 8 MB a column. The next as many are read meanwhile."""
 T = TypeVar("T")
 
 
@@ -100,6 +106,50 @@ class Run:
             StoreError: if a part cannot be read.
         """
         return self._read(self.paths.batches, batches_schema(self._factors), columns, filter)
+
+    def batches_of(
+        self, groups: Iterable[Collection[str]], columns: Sequence[str], last: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the batches of one group of trials after the other, such as those of a block, read as few as can be.
+
+        Which rows are a trial's is known without reading a column of them. The next rows are read while the caller
+        looks at these; one view of the data set is read, whatever a launch writes meanwhile.
+
+        Args:
+            groups: ids of the trials in each.
+            columns: which to read.
+            last: of each trial so many rows at the end, and more if several attempts at it are there; None for all.
+
+        Yields:
+            dict[str, Any]: for each group the table of each trial that has any batches, ascending by batch index.
+
+        Raises:
+            ValueError: if there is no such column.
+            StoreError: if a part cannot be read.
+        """
+        folder = self.paths.batches
+        with _retried(
+            lambda: AttemptRows(live([Part.read(path) for path in self.paths.parts(folder)])), folder
+        ) as rows:
+            schema = _chosen(unify([batches_schema(self._factors), rows.schema]), columns)
+            with ThreadPoolExecutor(1) as ahead:
+                waiting: deque[tuple[list[Collection[str]], Future[dict[str, Any]]]] = deque()
+                for some in _together(groups, rows.count):
+                    trials = [trial_id for group in some for trial_id in group]
+                    waiting.append((some, ahead.submit(rows.of_trials, trials, schema, last)))
+                    if len(waiting) > 1:
+                        yield from _shared_out(*waiting.popleft())
+                while waiting:
+                    yield from _shared_out(*waiting.popleft())
+
+    def columns(self) -> list[str]:
+        """Return the names of the columns of ``batches``.
+
+        Raises:
+            StoreError: if a part cannot be read.
+        """
+        parts = self.parts(self.paths.batches)
+        return list(unify([batches_schema(self._factors), *(part.schema for part in parts)]).names)
 
     def attempts(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """Return batches of attempts that do not count, with ``attempt`` and ``reason``.
@@ -167,11 +217,7 @@ class Run:
 
             parts = live([Part.read(path) for path in self.paths.parts(folder)])
             schema = unify([base, *(part.schema for part in parts)])
-            names = list(schema.names if columns is None else columns)
-            for name in names:
-                if name not in schema.names:
-                    near = nearest(name, schema.names)
-                    raise ValueError(f"no column {name!r}; did you mean {near!r}? there are {schema.names}")
+            names = _chosen(schema, schema.names if columns is None else columns).names
             if not parts:
                 return schema.empty_table().select(names)
             files = [str(part.path) for part in parts]
@@ -179,6 +225,34 @@ class Run:
                 return ds.dataset(files, schema=schema, format="parquet").to_table(columns=names, filter=where)
 
         return _retried(read, folder)
+
+
+def _chosen(schema: Any, columns: Sequence[str]) -> Any:
+    for name in columns:
+        if name not in schema.names:
+            near = nearest(name, schema.names)
+            raise ValueError(f"no column {name!r}; did you mean {near!r}? there are {schema.names}")
+    return pa.schema([schema.field(name) for name in columns])
+
+
+def _together(groups: Iterable[Collection[str]], count: Callable[[str], int]) -> Iterator[list[Collection[str]]]:
+    """Put groups together until they have so many rows that reading them is worth a call."""
+    some: list[Collection[str]] = []
+    rows = 0
+    for group in groups:
+        some.append(group)
+        rows += sum(map(count, group))
+        if rows >= _ROWS_AT_ONCE:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
+
+
+def _shared_out(groups: list[Collection[str]], read: Future[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    found = read.result()
+    for group in groups:
+        yield {trial_id: found[trial_id] for trial_id in group if trial_id in found}
 
 
 def _retried(read: Callable[[], T], folder: Path) -> T:

@@ -1,7 +1,6 @@
 import math
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from synthetic import generator
 
@@ -9,14 +8,9 @@ from analysis.outcomes import Outcome, evaluated_outcomes, window_outcomes
 from analysis.trials import Trial
 
 
-def window(**values):
-    ids = [name for name, losses in values.items() for _ in losses]
-    return pa.table({"trial_id": ids, "loss": [loss for losses in values.values() for loss in losses]})
-
-
 def outcome(losses, last=4, **trial):
     made = Trial("t1", "a", 0, **trial)
-    return window_outcomes([made], window(t1=losses), "loss", last)["t1"]
+    return window_outcomes([made], {"t1": list(losses)}, "loss", last)["t1"]
 
 
 def test_mean_of_the_window():
