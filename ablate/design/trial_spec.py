@@ -159,6 +159,11 @@ class CurvaturePlan(Frozen):
     surface: bool = False
 
     @property
+    def how(self) -> dict[str, Any]:
+        """How weights are looked at, whichever they are: the other keys as in a grid file."""
+        return self.model_dump(mode="json", exclude={"at"})
+
+    @property
     def resources(self) -> dict[str, float]:
         """What the task of one trial's probes needs to be placed."""
         return {"CPU": 1.0, **({"GPU": 1.0} if self.device == "cuda" else {})}

@@ -16,7 +16,7 @@ from ablate.launch.ended import Ended
 from ablate.launch.interruption import sigterm_raises
 from ablate.launch.launchers import Launcher
 from ablate.launch.preparation import Preparation
-from ablate.launch.probing import Probed, check_placement, left_to_probe, never_kept, probe
+from ablate.launch.probing import Probed, check_placement, left_to_probe, looked_at_otherwise, never_kept, probe
 from ablate.launch.progress import Display
 from ablate.launch.study import Study
 from ablate.launch.tasks import make_task
@@ -128,7 +128,7 @@ def _probe(study: Study, store: Store, launcher: Launcher, display: Display, all
     plan = study.grid.probes.curvature
     if plan is None:
         return Probed()
-    if said := never_kept(store, study.specs, plan):
+    for said in filter(None, (never_kept(store, study.specs, plan), looked_at_otherwise(store, plan))):
         display.note(said)
     left = left_to_probe(store, study.specs, plan.at)
     if not left:

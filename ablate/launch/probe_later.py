@@ -17,7 +17,7 @@ from ablate.errors import BadInput, Problem
 from ablate.launch.interruption import sigterm_raises
 from ablate.launch.launchers import Launcher
 from ablate.launch.named_trial import find_trial
-from ablate.launch.probing import Probed, check_placement, left_to_probe, probe
+from ablate.launch.probing import Probed, check_placement, left_to_probe, looked_at_otherwise, probe
 from ablate.launch.progress import Display
 from ablate.launch.study import Study
 from ablate.record.paths import SnapshotKey
@@ -110,9 +110,11 @@ def probe_later(
             _check_kept(selected, there, wanted, str(root), store.done())
             left = left_to_probe(store, specs, selected.at)
             before = len(wanted & store.probed())
+            plan = study.grid.probes.curvature or CurvaturePlan(at=tuple(sorted({key.batches for key in there})))
+            if said := looked_at_otherwise(store, plan):
+                display.note(said)
             if not left:
                 return Probed(), before
-            plan = study.grid.probes.curvature or CurvaturePlan(at=tuple(sorted({key.batches for key in there})))
             check_placement(study, plan, launcher)
             return probe(study, store, launcher, display, plan, left, allow_mixed_code), before
     finally:

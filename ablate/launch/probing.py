@@ -7,6 +7,7 @@ it, by a later one, or by ``ablate probe``. What the store holds already is not 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,11 @@ from ablate.launch.progress import Display
 from ablate.launch.refusal import amounts
 from ablate.launch.study import Study
 from ablate.launch.waiting import Waiting
+from ablate.record.reader import Run
 from ablate.record.store import Store
 from ablate.trial.task import ProbeRequest, TrialEnd, TrialTask
+
+AGAIN = "delete the folder probes/ of the store and run `ablate probe`, if these are to be looked at again"
 
 Left = Sequence[tuple[TrialSpec, tuple[int, ...]]]
 """Trials, each with the numbers of batches after which it kept weights that are to be looked at."""
@@ -74,6 +78,28 @@ def never_kept(store: Store, specs: Sequence[TrialSpec], plan: CurvaturePlan) ->
     trials, batches = len({spec.trial_id for spec, _ in lacking}), sorted({at for _, at in lacking})
     listed = ", ".join(map(str, batches))
     return f"{trials} trials kept no weights after {listed} batches: they ran before the grid's `probes` asked for it"
+
+
+def looked_at_otherwise(store: Store, plan: CurvaturePlan) -> str:
+    """Say which recorded probes looked in another way than the plan asks for now; empty if none is known to.
+
+    A probe is known by its snapshot alone, so a launch never throws away what one found to look again.
+    """
+    table = Run(store.paths.root).probes(["trial_id", "batches", "plan"])
+    looked = set(zip(*(table[name].to_pylist() for name in table.column_names), strict=True))
+    counts = Counter(text for _, _, text in looked if text)
+    now = plan.how
+    said = []
+    for text, count in sorted(counts.items()):
+        then = json.loads(text)
+        changed = [
+            f"{key}: {json.dumps(then[key])} -> {json.dumps(now[key])}"
+            for key in now
+            if key in then and then[key] != now[key]
+        ]
+        if changed:
+            said.append(f"{count} snapshots were looked at before the grid's `probes` changed ({', '.join(changed)})")
+    return "; ".join([*said, AGAIN]) if said else ""
 
 
 def check_placement(study: Study, plan: CurvaturePlan, launcher: Launcher) -> None:

@@ -132,7 +132,9 @@ PROBE_COLUMNS: dict[str, str] = {
     "products": "int64",
     "samples": "int64",
     "probe_hash": "string",
+    "plan": "string",
 }
 """Columns of one value that a probe of the curvature found. ``batches`` says after how many the snapshot was taken (0:
 the initial weights), ``bound`` is a bound or a standard error as ``method`` says, ``points`` and ``masses`` are a
-density or a surface, ``products`` the Hessian products of the whole probe, ``probe_hash`` names the data looked at."""
+density or a surface, ``products`` the Hessian products of the whole probe, ``probe_hash`` names the data looked at,
+``plan`` is how the grid asked to look, as JSON; null in rows from before it was recorded."""

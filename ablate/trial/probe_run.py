@@ -136,6 +136,7 @@ class _Probe:
             "mode": self._plan.mode,
             "samples": sum(self._data.sizes),
             "probe_hash": self._data.digest,
+            "plan": json.dumps(self._plan.how),
         }
         save_directions(self._paths.directions(self._spec.trial_id, batches), directions)
         lines = [json.dumps({**row, **common}, default=jsonable) + "\n" for row in found]

@@ -15,7 +15,7 @@ from ablate.record.columns import PROBE_COLUMNS
 from tests.curvature.networks import autoencoder
 from tests.curvature.test_closed_forms import look_at
 
-ADDED_BY_THE_CALLER = ("batches", "device", "mode", "samples", "probe_hash")
+ADDED_BY_THE_CALLER = ("batches", "device", "mode", "samples", "probe_hash", "plan")
 NAMES = {
     *("loss", "dimension", "lambda_max", "lambda_min", "trace", "negative_at_least", "negative_share"),
     *("negative_share_low", "negative_share_high", "floor", "gradient_norm", "gradient_negative_share"),

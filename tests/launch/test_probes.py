@@ -187,6 +187,19 @@ def test_trials_from_before_probes_are_told_of(place):
 
 
 @pytest.mark.slow
+def test_probes_that_the_grid_asks_for_in_another_way_later_are_told_of(place):
+    place.grid(TWO, blocks=1)
+    assert place.ablate("launch", "grid.yaml", "--local").code == 0
+    first = rows(place)
+    place.grid(TWO.replace("steps: 10", "steps: 10, k: 2"), blocks=1)
+    for command in (("launch", "grid.yaml"), ("probe", "doubles")):
+        told = place.ablate(*command, "--local")
+        assert told.code == 0, told.text
+        assert "6 snapshots were looked at before the grid's `probes` changed (k: 1 -> 2)" in told.err
+        assert rows(place).equals(first)
+
+
+@pytest.mark.slow
 def test_bad_input_is_refused_in_words(place):
     place.grid(TWO, blocks=1)
     assert place.ablate("launch", "grid.yaml", "--local").code == 0
