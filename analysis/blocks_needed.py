@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from statsmodels.stats.power import TTestPower
 
+from ablate.design.attainable import smallest_p
 from ablate.design.spec import Margin
 from analysis.scale import constant, to_unit
-from analysis.sign_flip import smallest_p
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ablate.design.spec import Margin
+from analysis.assumptions import assumption_words
 from analysis.bca import few_words
 from analysis.contrast import ContrastReport
 from analysis.digits import number, p_value, plural
@@ -38,6 +39,7 @@ def notes(
         *_controls(contrasts),
         *_mixed_code(recorded),
         *_moved(recorded),
+        *assumption_words(contrast.verdict.size for contrast in contrasts),
         *few_words(contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None),
     ]
     return tuple(dict.fromkeys([*found, _population(recorded)]))

@@ -1,8 +1,9 @@
-"""Sign-flip test of the paired differences: is their mean 0?
+"""Sign-flip test of the paired differences: do both sides do the same?
 
-Under the null hypothesis each block's difference is as likely to have either sign, so flipping signs gives the
-distribution of the mean with no assumption of normality. With n blocks there are 2^n sign patterns, and no two-sided p
-below 2 / 2^n exists: 5 blocks can never reach .05, 6 can.
+If they do, each block's difference is as likely to have either sign, so flipping signs gives the distribution of its
+mean, whatever its shape. A small p says that the sides differ; that their means do follows only if the differences are
+symmetric (``analysis.assumptions`` says how far it goes wrong otherwise). With n blocks there are 2^n sign patterns,
+and no two-sided p below 2 / 2^n exists: 5 blocks can never reach .05, 6 can.
 
 Source: Fisher, The Design of Experiments (1935), section 21; computed by ``scipy.stats.permutation_test``.
 """
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from ablate.design.attainable import smallest_p
 from analysis.scale import to_unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -38,13 +40,8 @@ class SignFlip:
     method: str
 
 
-def smallest_p(n: int) -> float:
-    """Return the smallest two-sided p that ``n`` non-zero differences can give: 2 / 2^n, and 1 without any."""
-    return min(1.0, 2.0 ** (1 - n))
-
-
 def sign_flip(differences: Array, seed: int = 0) -> SignFlip:
-    """Test whether the mean of the differences is 0.
+    """Test whether a difference is as likely to have either sign.
 
     The unit of replication is the block: p speaks about new seeds on the machines that were measured.
 

@@ -11,8 +11,8 @@ import math
 from scipy.stats import chi2
 from statsmodels.stats.power import TTestPower
 
+from ablate.design.attainable import smallest_p
 from analysis.blocks_needed import LARGEST_EFFECT, LEVEL
-from analysis.sign_flip import smallest_p
 
 POWER = 0.80
 

@@ -5,7 +5,8 @@ import pytest
 from references import brute_force_sign_flip
 from synthetic import generator
 
-from analysis.sign_flip import EXACT_UP_TO, RESAMPLES, sign_flip, smallest_p
+from ablate.design.attainable import smallest_p
+from analysis.sign_flip import EXACT_UP_TO, RESAMPLES, sign_flip
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 6, 8, 10])
