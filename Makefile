@@ -1,6 +1,7 @@
 # install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest;
 # gpu: tests marked gpu and the paper's question on CPU and GPU, for a machine with both (results/gpu_gap)
-.PHONY: install demo gpu test test-slow lint wheel-test clean
+# bench: every benchmark, beside what is used otherwise (docs/benchmarks.md); nothing else should run meanwhile
+.PHONY: install demo gpu bench test test-slow lint wheel-test clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,6 +23,9 @@ demo: install
 GPU_PYTHON ?= $(BIN)/python
 gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),install)
 	PYTHONPATH=. $(GPU_PYTHON) benchmarks/gpu_gap.py
+
+bench: install
+	PYTHONPATH=. $(BIN)/python benchmarks/all.py
 
 test: install lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # long files have few tests, and would come last

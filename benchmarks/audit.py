@@ -1,9 +1,9 @@
 """What the audit costs, in ordinary batches; and what two other ways of comparing say about the same cases.
 
-    OMP_NUM_THREADS=1 python benchmarks/audit.py [repeats]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/audit.py [--repeats N] [--json FILE]
 
 Cost: trials with and without the audit of their first 3 batches take turns in this process, and processor time is
-counted, so that a busy machine disturbs less; figures are of medians. The arm is held against another one, as in a
+counted, so that a busy machine disturbs less; what is printed is medians. The arm is held against another one, as in a
 launch.
 
 - start: making the second model. It takes as long however many batches are audited and however long a batch is, and is
@@ -24,10 +24,7 @@ what the first batch gave in the arm, in a plain float32 arm and in float64: los
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -43,11 +40,11 @@ from torch import Tensor
 
 from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics, SketchPlan, TrialSpec
 from ablate.record.paths import StorePaths
-from ablate.trial.cpu import cpu_model
 from ablate.trial.rerun import Rerun
 from ablate.trial.runner import run_trial
 from ablate.trial.slope_audit import SlopeAudit
 from ablate.trial.task import ReferenceArm, TrialTask
+from benchmarks.measured import Comparison, arguments, report
 
 TESTS = Path(__file__).parent.parent / "tests" / "trial"
 AIM = 12
@@ -126,14 +123,24 @@ def run(
 
 @dataclass(frozen=True)
 class Cost:
-    """What the audit of one trial takes, in seconds of processor time; see the columns above."""
+    """What the audit of one trial takes, in seconds of processor time, each time; see the columns above."""
 
-    batch: float
-    start: float
-    block: float
-    settings: float
-    first: float
-    slope: float
+    batch: tuple[float, ...]
+    start: tuple[float, ...]
+    block: tuple[float, ...]
+    settings: tuple[float, ...]
+    first: tuple[float, ...]
+    slope: tuple[float, ...]
+
+    def in_batches(self, times: tuple[float, ...]) -> tuple[float, ...]:
+        """Return times in ordinary batches."""
+        return tuple(time / median(self.batch) for time in times)
+
+    def arm(self, blocks: int) -> tuple[float, ...]:
+        """Return the audit's time a block, of an arm with so many."""
+        return tuple(
+            (first + (blocks - 1) * block) / blocks for first, block in zip(self.first, self.block, strict=True)
+        )
 
 
 @contextmanager
@@ -156,7 +163,7 @@ def counted(owner: type, method: str, spent: list[float]) -> Iterator[None]:
 
 
 def cost(trainable: str, settings: dict[str, Any], repeats: int) -> Cost:
-    """Measure it; every figure is a median."""
+    """Measure it, every plan in turn so many times after a first that is not counted."""
     plain = {"reference": settings, "batches": AUDITED, "first": AUDITED, "slope": False}
     plans: dict[str, dict[str, Any]] = {
         "short": {**plain, "first": 0},
@@ -182,28 +189,53 @@ def cost(trainable: str, settings: dict[str, Any], repeats: int) -> Cost:
                 times[name].append(spent - made[0])
                 start[name] += made
                 slope[name] += looked
-    found = {name: median(taken) for name, taken in times.items()}
+
+    def beyond(name: str) -> tuple[float, ...]:
+        return tuple(one - short for one, short in zip(times[name], times["short"], strict=True))
+
     return Cost(
-        batch=(found["long"] - found["short"]) / (BATCHES - AUDITED),
-        start=median(start["settings"]),
-        block=found["block"] - found["short"],
-        settings=found["settings"] - found["short"],
-        first=found["first"] - found["short"],
-        slope=median(slope["checks"]),
+        batch=tuple(spent / (BATCHES - AUDITED) for spent in beyond("long")),
+        start=tuple(start["settings"]),
+        block=beyond("block"),
+        settings=beyond("settings"),
+        first=beyond("first"),
+        slope=tuple(slope["checks"]),
     )
 
 
-def costs(repeats: int) -> None:
+def costs(repeats: int) -> list[Comparison]:
+    """Print what the audit costs each model, and return it as rows."""
+    rows = []
     print(f"in ordinary batches, for the first {AUDITED} of a trial (aim {AIM} beside the start):")
     blocks = "".join(f"{f'{count} blocks':>10}" for count in BLOCKS)
     heads = ("block", "settings", "first", "slope")
     print(f"{'':<16}{'batch ms':>9}{'start ms':>9}{''.join(f'{head:>9}' for head in heads)}{blocks}")
     for name, (trainable, settings) in MODELS.items():
         found = cost(trainable, settings, repeats)
-        parts = [getattr(found, head) / found.batch for head in heads]
-        arms = [(found.first + (count - 1) * found.block) / count / found.batch for count in BLOCKS]
-        numbers = [f"{found.batch * 1e3:>9.1f}", f"{found.start * 1e3:>9.1f}", *(f"{part:>9.1f}" for part in parts)]
+        parts = [median(found.in_batches(getattr(found, head))) for head in heads]
+        arms = [median(found.in_batches(found.arm(count))) for count in BLOCKS]
+        batch, begin = median(found.batch) * 1e3, median(found.start) * 1e3
+        numbers = [f"{batch:>9.1f}", f"{begin:>9.1f}", *(f"{part:>9.1f}" for part in parts)]
         print(f"{name:<16}{''.join(numbers)}{''.join(f'{arm:>10.1f}' for arm in arms)}", flush=True)
+        rows += model_rows(name, found)
+    return rows
+
+
+def model_rows(name: str, found: Cost) -> list[Comparison]:
+    """Return a model's rows: what is aimed at holds beside the start, for blocks after the first and for whole arms."""
+    note = f"a batch takes {median(found.batch) * 1e3:.1f} ms, the start {median(found.start) * 1e3:.1f} ms more"
+    aimed = {
+        "a block": found.block,
+        "a block of other settings": found.settings,
+        **{f"a block, over an arm of {count}": found.arm(count) for count in BLOCKS},
+    }
+    other = {"an arm's first block": found.first, "the slope check, in one arm": found.slope}
+    rows = []
+    for what, times in {**aimed, **other}.items():
+        ours = found.in_batches(times)
+        target, met = (f"<= {AIM}", median(ours) <= AIM) if what in aimed else ("", None)
+        rows.append(Comparison(f"{name}: {what}", "batches", ours, target=target, met=met, note=note))
+    return rows
 
 
 def values(trainable: str, root: Path, **changes: Any) -> tuple[dict[str, Tensor], dict[str, Tensor], bool]:
@@ -234,7 +266,9 @@ def close_alarm(plain: Mapping[str, Tensor], arm: Mapping[str, Tensor], dtype: t
     return False
 
 
-def compare() -> None:
+def compare() -> list[Comparison]:
+    """Print how many alarms each way raises, and return the totals as rows."""
+    rows = []
     print(f"\n{'alarms raised, of ' + str(len(SMALL)):<30} {'ablate':>7} {'same':>7} {'assert_close':>13}")
     totals = {"false alarms": [0, 0, 0], "missed faults": [0, 0, 0]}
     with tempfile.TemporaryDirectory() as folder:
@@ -258,17 +292,14 @@ def compare() -> None:
     for what, of in (("false alarms", len(CLEAN)), ("missed faults", len(FAULTS))):
         ours, dynamo, close = totals[what]
         print(f"{what + ', of ' + str(of * len(SMALL)):<30} {ours:>7} {dynamo:>7} {close:>13}")
+        for peer_name, peer in (("dynamo's same", dynamo), ("assert_close", close)):
+            rows.append(Comparison(f"{what}, of {of * len(SMALL)}", "cases", (ours,), peer_name, (peer,)))
+    return rows
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("repeats", nargs="?", type=int, default=3, help="Trials of each kind (3).")
-    repeats = parser.parse_args().repeats
-    load = os.getloadavg()[0]
-    busy = f", busy (load {load:.1f})" if load > 0.5 else ""
-    print(f"{cpu_model()}{busy}, Python {platform.python_version()}, torch {torch.__version__}")
-    costs(repeats)
-    compare()
+    asked = arguments(__doc__, 3).parse_args()
+    report("The audit of arithmetic", [*costs(asked.repeats), *compare()], asked.json)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What the saved-tensor guard costs: a batch with it over a batch without, next to the plainest checksum hook.
 
-    OMP_NUM_THREADS=1 python benchmarks/guard.py [repeats]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/guard.py [--repeats N] [--json FILE]
 
 One PredNet (channels 3, 16, 32; 20 frames a batch; forward, backward and Adam's step) at several frame sizes. The
 variants take turns, and processor time of the one thread is counted, so that a busy machine disturbs little; ratios
@@ -9,7 +9,6 @@ are of medians.
 
 from __future__ import annotations
 
-import sys
 import time
 import zlib
 from contextlib import AbstractContextManager, nullcontext
@@ -21,6 +20,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn import functional
 
 from ablate.audit.guard import SavedTensorGuard
+from benchmarks.measured import Comparison, arguments, report
 from trainables.prednet_model import PredNetModel
 
 SIZES = ((16, 24, 2.5), (56, 80, 1.5), (120, 160, 1.5))
@@ -55,8 +55,8 @@ def batch(model: PredNetModel, frames: Tensor) -> Tensor:
     return loss
 
 
-def measure(height: int, width: int, repeats: int) -> tuple[dict[str, float], SavedTensorGuard]:
-    """Return processor seconds a batch for each variant, and the guard."""
+def measure(height: int, width: int, repeats: int) -> tuple[dict[str, list[float]], SavedTensorGuard]:
+    """Return processor seconds of the batches of each variant, and the guard."""
     torch.manual_seed(0)
     model = PredNetModel((3, 16, 32), height, width)
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-3)
@@ -76,22 +76,29 @@ def measure(height: int, width: int, repeats: int) -> tuple[dict[str, float], Sa
                 batch(model, frames)
             optimiser.step()
             seconds.append(time.process_time() - start)
-    return {name: median(seconds[1:]) for name, seconds in times.items()}, guard
+    return {name: seconds[1:] for name, seconds in times.items()}, guard
+
+
+def row(height: int, width: int, aim: float, repeats: int) -> Comparison:
+    times, guard = measure(height, width, repeats)
+    none = median(times["none"])
+    saved = guard.tensors_saved // (repeats + 1)
+    each = (median(times["guard"]) - none) / saved * 1e6
+    ratios = tuple(seconds / none for seconds in times["guard"])
+    return Comparison(
+        *(f"a watched batch, {width}x{height}", "unwatched batches", ratios),
+        *("crc32 of what is saved", tuple(seconds / none for seconds in times["plain"])),
+        target=f"<= {aim:g}",
+        met=median(ratios) <= aim,
+        note=f"an unwatched one takes {none * 1e3:.1f} ms and saves {saved} tensors; {each:.1f} us each",
+    )
 
 
 def main() -> None:
-    repeats = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    asked = arguments(__doc__, 5).parse_args()
     torch.set_num_threads(1)
-    print(f"{'frames':>9} {'batch ms':>9} {'plain crc32':>12} {'guard':>7} {'aim':>6} {'saved':>6} {'us a tensor':>12}")
-    for height, width, aim in SIZES:
-        times, guard = measure(height, width, repeats)
-        none = times["none"]
-        saved = guard.tensors_saved // (repeats + 1)
-        each = (times["guard"] - none) / saved * 1e6
-        print(
-            f"{width:>5}x{height:<3} {none * 1e3:>9.1f} {times['plain'] / none:>12.2f} {times['guard'] / none:>7.2f} "
-            f"{aim:>6.1f} {saved:>6} {each:>12.1f}"
-        )
+    rows = [row(height, width, aim, asked.repeats) for height, width, aim in SIZES]
+    report("The guard of saved tensors", rows, asked.json)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 150
+NOT_RUN = 77
+"""Exit code of a script that measured nothing; its last words on stderr say why (Automake's for a test skipped)."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,12 @@ class Comparison:
 
 
 COLUMNS = ("what", "ours", "peer", "peer's", "peer / ours", "target", "met", "note")
+
+
+def markdown(rows: Sequence[Comparison]) -> list[str]:
+    """Return the rows as the lines of a Markdown table."""
+    table = [COLUMNS, ("---",) * len(COLUMNS), *(row.cells() for row in rows)]
+    return [f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |" for line in table]
 
 
 def spread(values: Sequence[float], unit: str) -> str:

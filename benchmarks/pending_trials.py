@@ -1,8 +1,9 @@
 """What it costs that every trial asks Ray for its place at once: trials that do nothing, under several limits.
 
-    python benchmarks/pending_trials.py [TRIALS]
+    PYTHONPATH=. python benchmarks/pending_trials.py [--trials N] [--repeats N] [--json FILE]
 
-The default is 1000. CPU seconds are of the driver and of all processes of Ray.
+On a cluster ``ablate launch`` lets all of them ask, so that the autoscaler sees the grid; Tune alone lets 16 or 200.
+CPU seconds are of the driver and of all processes of Ray. The limits take turns.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from statistics import median
 from typing import Any
+
+from benchmarks.measured import Comparison, arguments, report
 
 LIMITS = ("16", "200", "all")
 
@@ -67,21 +71,47 @@ def one(trials: int, limit: int) -> dict[str, float]:
     return {"first_s": first.at - began, "all_s": ended - began, "cpu_s": spent() - cpu}
 
 
+def measured(trials: int, repeats: int) -> dict[str, list[dict[str, float]]]:
+    """Return what each limit gave; each time in a process of its own."""
+    found: dict[str, list[dict[str, float]]] = {limit: [] for limit in LIMITS}
+    for _ in range(repeats):
+        for limit, times in found.items():
+            words = [sys.executable, __file__, "--one", str(trials if limit == "all" else limit)]
+            done = subprocess.run([*words, "--trials", str(trials)], stdout=subprocess.PIPE, text=True, check=True)
+            times.append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"{trials} trials, {limit} may wait: {said(times[-1], trials)}", flush=True)
+    return found
+
+
+def said(found: dict[str, float], trials: int) -> str:
+    each = 1000 * found["cpu_s"] / trials
+    return f"first ends after {found['first_s']:.1f} s, last after {found['all_s']:.1f} s, {each:.0f} ms CPU a trial"
+
+
 def main() -> None:
-    """Print a line for each limit; each is measured in a process of its own."""
-    if len(sys.argv) == 3:
-        print(json.dumps(one(int(sys.argv[1]), int(sys.argv[2]))))
+    parser = arguments(__doc__, 1)
+    parser.add_argument("--trials", type=int, default=200, help="200 unless told")
+    parser.add_argument("--one", type=int, help="one run with this limit, whose findings are printed as JSON")
+    asked = parser.parse_args()
+    if asked.one is not None:
+        print(json.dumps(one(asked.trials, asked.one)))
         return
-    trials = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    for limit in LIMITS:
-        words = [sys.executable, __file__, str(trials), str(trials) if limit == "all" else limit]
-        done = subprocess.run(words, capture_output=True, text=True, check=True)
-        found = json.loads(done.stdout.splitlines()[-1])
-        print(
-            f"{trials} trials, {limit} may wait: first ends after {found['first_s']:.1f} s, the last after "
-            f"{found['all_s']:.1f} s, {1000 * found['cpu_s'] / trials:.0f} ms of CPU a trial",
-            flush=True,
-        )
+    found = measured(asked.trials, asked.repeats)
+    ours, rows = found.pop("all"), []
+    for limit, peer in found.items():
+        for what, unit, name, scale in (
+            ("until the last ends", "s", "all_s", 1.0),
+            ("CPU a trial", "ms", "cpu_s", 1e3 / asked.trials),
+        ):
+            mine, theirs = (tuple(one[name] * scale for one in runs) for runs in (ours, peer))
+            rows.append(
+                Comparison(
+                    *(f"{asked.trials} trials that do nothing, all may ask at once: {what}", unit, mine),
+                    *(f"{limit} may ask", theirs),
+                    note=f"the first ends after {median(one['first_s'] for one in ours):.1f} s",
+                )
+            )
+    report("Every trial asks Ray for its place at once", rows, asked.json)
 
 
 if __name__ == "__main__":
