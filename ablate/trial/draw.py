@@ -37,15 +37,15 @@ class Stream:
 
     def normal(self, shape: Shape) -> Tensor:
         """Return standard normals, drawn in float64 and cast to a contiguous CPU float32 tensor."""
-        return torch.from_numpy(self._drawn(self._generator.standard_normal(shape)).astype(np.float32))
+        return _float32(self._drawn(self._generator.standard_normal(shape)))
 
     def uniform(self, shape: Shape) -> Tensor:
         """Return values in [0, 1), drawn in float64 and cast to a contiguous CPU float32 tensor."""
-        return torch.from_numpy(self._drawn(self._generator.random(shape)).astype(np.float32))
+        return _float32(self._drawn(self._generator.random(shape)))
 
     def mask(self, keep: float, shape: Shape) -> Tensor:
         """Return a float32 mask: 1 with probability ``keep``, else 0 (a dropout mask, not rescaled)."""
-        return torch.from_numpy((self._drawn(self._generator.random(shape)) < keep).astype(np.float32))
+        return _float32(self._drawn(self._generator.random(shape)) < keep)
 
     def state(self) -> dict[str, Any]:
         """Return where the stream stands, as plain numbers."""
@@ -76,6 +76,11 @@ class Stream:
         self.digest = int(xxhash.xxh3_64_intdigest(self.digest.to_bytes(8, "little") + content))
         self.count += values.size
         return values
+
+
+def _float32(values: Any) -> Tensor:
+    """Return values as a tensor; NumPy draws one of shape () as a scalar, which is no array."""
+    return torch.from_numpy(np.asarray(values, dtype=np.float32))
 
 
 class Draw:

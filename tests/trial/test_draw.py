@@ -34,6 +34,14 @@ def test_the_same_stream_gives_the_same_values() -> None:
     assert first.digest == second.digest
 
 
+def test_a_single_number_is_drawn_as_a_tensor_without_dimensions() -> None:
+    """The shape of a learned scalar, whose one-ulp control draws with it."""
+    one, many = Draw("s", 0)("x"), Draw("s", 0)("x")
+    for name, more in (("normal", ()), ("uniform", ()), ("mask", (0.5,))):
+        assert getattr(one, name)(*more, ()).tolist() == getattr(many, name)(*more, (1,)).item(), name
+    assert (one.digest, one.count) == (many.digest, 3)
+
+
 @pytest.mark.parametrize("other", [Draw("s", 2)("x"), Draw("t", 1)("x"), Draw("s", 1)("y")])
 def test_another_study_block_or_stream_gives_other_values(other: object) -> None:
     assert not torch.equal(Draw("s", 1)("x").normal((50,)), other.normal((50,)))
