@@ -80,10 +80,26 @@ def one_ulp(parameters: Iterable[tuple[str, nn.Parameter]], draw: Draw) -> None:
 
     The smallest change the arm's precision can hold: the control that shows what rounding alone does to an outcome
     (Summers and Dinneen 2021, arXiv 2103.04514: one flipped bit diverges like any other source of noise).
+
+    A 0 has denormal neighbours, 1.4e-45 in float32, which no rounding of weights makes. Products with them underflow:
+    the arm loses gradients that float64 keeps, and the audit rightly calls that a fault. Beside a 0 rounding is what
+    the other terms of its sums make, so it moves by the last place of the tensor's median magnitude, which no order of
+    summing changes. A tensor of zeros alone has no scale, and is exact in every precision: it stays.
     """
     stream = draw("perturb")
     with torch.no_grad():
         for _, parameter in parameters:
             up = stream.mask(0.5, tuple(parameter.shape)).to(parameter.dtype)
             target = torch.where(up > 0, torch.inf, -torch.inf).to(parameter.dtype)
-            parameter.copy_(torch.nextafter(parameter, target))
+            moved = torch.nextafter(parameter, target)
+            parameter.copy_(torch.where(parameter == 0, _last_place(parameter).copysign(target), moved))
+
+
+def _last_place(t: Tensor) -> Tensor:
+    """Return the distance from the median magnitude of what is not 0 to the next number; 0 if nothing is."""
+    sizes = t[t != 0].abs()
+    if not sizes.numel():
+        return t.new_zeros(())
+    size = sizes.median()
+    spacing = torch.nextafter(size, torch.full_like(size, torch.inf)) - size
+    return spacing if bool(spacing.isfinite()) else torch.zeros_like(spacing)

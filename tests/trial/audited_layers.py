@@ -24,6 +24,18 @@ class Conv(Mlp):
         return (ROWS, 2, 8, 8)
 
 
+class ZeroHead(Mlp):
+    """Begins with zeros only in its last layer, and in half of the one before."""
+
+    def net(self) -> nn.Module:
+        layers = super().net()
+        with torch.no_grad():
+            layers[2].weight[::2] = 0.0
+            for parameter in layers[4].parameters():
+                parameter.zero_()
+        return layers
+
+
 class BatchNorm(Mlp):
     """The gradient of the bias before it is 0 but for rounding."""
 

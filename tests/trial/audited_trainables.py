@@ -22,6 +22,7 @@ from audited_layers import (
     SelfCompiled,
     Sparse,
     Tied,
+    ZeroHead,
 )
 from audited_mlp import ROWS, Mlp
 from planted_faults import plant, players_with
@@ -43,6 +44,7 @@ __all__ = [
     "SelfCompiled",
     "Sparse",
     "Tied",
+    "ZeroHead",
 ]
 
 

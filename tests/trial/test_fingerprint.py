@@ -71,7 +71,7 @@ def test_a_batch_without_samples_still_counts() -> None:
 def test_one_ulp_moves_every_element_to_a_neighbour(dtype: torch.dtype) -> None:
     model = nn.Linear(40, 30).to(dtype)
     with torch.no_grad():
-        model.bias[:3] = torch.tensor([0.0, 1.0, -1.0])  # zero and powers of two, where neighbours are uneven
+        model.bias[:2] = torch.tensor([1.0, -1.0])  # powers of two, where neighbours are uneven
     before = {name: tensor.detach().clone() for name, tensor in model.named_parameters()}
     one_ulp(sorted(model.named_parameters()), Draw("s", 0))
     ups = 0
@@ -82,6 +82,21 @@ def test_one_ulp_moves_every_element_to_a_neighbour(dtype: torch.dtype) -> None:
         ups += int((after == up).sum())
     # statistical: 1230 fair draws, standard deviation 17.5
     assert abs(ups - 615) < 4 * 17.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_one_ulp_moves_a_zero_by_the_last_place_of_the_median_magnitude(dtype: torch.dtype) -> None:
+    weight = nn.Parameter(torch.tensor([0.0, -0.0, 0.0, 0.0, 1e-3, 0.3, -0.3, 1000.0, 0.3], dtype=dtype))
+    one_ulp([("w", weight)], Draw("s", 0))
+    place = torch.finfo(dtype).eps / 4  # 0.3 is in [1/4, 1/2)
+    assert weight[:4].abs().tolist() == [place] * 4
+    assert set(weight[:4].detach().sign().tolist()) == {-1.0, 1.0}  # of this stream's draws
+
+
+def test_one_ulp_leaves_a_tensor_of_zeros_and_an_empty_one_alone() -> None:
+    tensors = [nn.Parameter(torch.zeros(3)), nn.Parameter(torch.empty(0)), nn.Parameter(torch.zeros(()))]
+    one_ulp([(str(k), one) for k, one in enumerate(tensors)], Draw("s", 0))
+    assert all(not one.any() for one in tensors)
 
 
 def test_one_ulp_is_the_same_for_the_same_block_and_another_for_another() -> None:
