@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.audit_row import AuditRow
-from analysis.guard_findings import SAVED
+from analysis.audit_row import SAVED, AuditRow
 
 ORDER = ("distance", "slope", "continuity", "free")
 """What is named first where several checks find a fault in one batch: where it is before what follows from it."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.audit_row import AuditRow
+from analysis.audit_row import SAVED, AuditRow, QuietRow
 
-SAVED = "saved_tensors"
 DRAWS = "undeclared_draws"
 FAULTS = ("overwritten", "refused")
 
@@ -75,11 +74,17 @@ def coverage(label: str, trial_ids: Iterable[str], audits: Iterable[AuditRow]) -
     drawn = {row.near or row.source or "unnamed" for row in rows if row.check == DRAWS and row.verdict == "drawn"}
     return Coverage(
         label=label,
-        batches=len({(row.trial_id, row.batch_index) for row in saved}),
+        batches=_watched(saved),
         tensors=sum(row.count for row in saved),
         fault=_fault([row for row in saved if row.verdict in FAULTS]),
         draws=tuple(sorted(drawn)),
     )
+
+
+def _watched(saved: Sequence[AuditRow]) -> int:
+    """Count batches: one with a finding may have several rows, and the quiet ones of a trial have one together."""
+    alone = {(row.trial_id, row.batch_index) for row in saved if not isinstance(row, QuietRow)}
+    return len(alone) + sum(row.batches for row in saved if isinstance(row, QuietRow))
 
 
 def _fault(rows: Sequence[AuditRow]) -> Fault | None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ablate.design.cross import trials as planned_trials
 from ablate.errors import BadInput, Problem, nearest
 from ablate.record.reader import Run
-from analysis.audit_row import COLUMNS, AuditRow, audit_rows
+from analysis.audit_row import COLUMNS, QUIET_COLUMNS, SAVED, AuditRow, audit_rows
 from analysis.confounding import Hashes
 from analysis.divergence import Trace
 from analysis.outcomes import Outcome, evaluated_outcomes, window_outcomes
@@ -93,9 +93,15 @@ def read_blocks(run: Run, trials: Iterable[Trial], hashes: bool = True) -> Itera
 
 
 def read_audits(run: Run) -> dict[str, list[AuditRow]]:
-    """Return ``audits`` by trial id, of each trial and batch the rows of the last attempt that looked at it."""
+    """Return ``audits`` by trial id, of each trial and batch the rows of the last attempt that looked at it.
+
+    One row stands for all watched batches of a trial in which no saved tensor was found to be overwritten.
+    """
+    nothing = (pc.field("check") == SAVED) & (pc.field("verdict") == "clean")
+    quiet = run.audits(QUIET_COLUMNS, nothing, coded=True)
+    others = run.audits(COLUMNS, ~pc.coalesce(nothing, pc.scalar(False)))
     found: dict[str, list[AuditRow]] = defaultdict(list)
-    for row in audit_rows(run.audits().select(COLUMNS).to_pylist()):
+    for row in audit_rows(quiet, others):
         found[row.trial_id].append(row)
     return found
 

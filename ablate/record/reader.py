@@ -159,13 +159,18 @@ class Run:
         """
         return self._read(self.paths.attempts, attempts_schema(self._factors), columns, filter)
 
-    def audits(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
+    def audits(self, columns: Sequence[str] | None = None, filter: Any = None, coded: bool = False) -> Any:
         """Return audits of all attempts.
+
+        Args:
+            columns: which to read (all).
+            filter: a ``pyarrow.dataset`` expression; row groups that cannot match are not read.
+            coded: whether text comes as dictionaries, as it is stored: a number a row in place of a string.
 
         Raises:
             StoreError: if a part cannot be read.
         """
-        return self._read(self.paths.audits, audits_schema(self._factors), columns, filter)
+        return self._read(self.paths.audits, audits_schema(self._factors), columns, filter, coded)
 
     def artifacts(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """Return artifacts, each trial's in the order in which they were made; images and arrays are in files.
@@ -211,7 +216,7 @@ class Run:
     def _factors(self) -> dict[str, Any]:
         return factor_types(self.grid.factors)
 
-    def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any) -> Any:
+    def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any, coded: bool = False) -> Any:
         def read() -> Any:
             import pyarrow.dataset as ds
 
@@ -221,8 +226,10 @@ class Run:
             if not parts:
                 return schema.empty_table().select(names)
             files = [str(part.path) for part in parts]
+            text = [field.name for field in schema if coded and pa.types.is_string(field.type)]
+            kind = ds.ParquetFileFormat(dictionary_columns=text)
             with damage(folder, (OSError,)):
-                return ds.dataset(files, schema=schema, format="parquet").to_table(columns=names, filter=where)
+                return ds.dataset(files, schema=_coded(schema, text), format=kind).to_table(columns=names, filter=where)
 
         return _retried(read, folder)
 
@@ -233,6 +240,11 @@ def _chosen(schema: Any, columns: Sequence[str]) -> Any:
             near = nearest(name, schema.names)
             raise ValueError(f"no column {name!r}; did you mean {near!r}? there are {schema.names}")
     return pa.schema([schema.field(name) for name in columns])
+
+
+def _coded(schema: Any, text: Collection[str]) -> Any:
+    kind = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(kind) if field.name in text else field for field in schema])
 
 
 def _together(groups: Iterable[Collection[str]], count: Callable[[str], int]) -> Iterator[list[Collection[str]]]:

@@ -4,18 +4,21 @@ import dataclasses
 import json
 import math
 
+import pyarrow as pa
 import pytest
-from synthetic import FLOAT32, audit, changed, distance
+from synthetic import FLOAT32, audit, changed, clean, distance, generator, overwritten
 
 from ablate.audit.distance import FACTOR
 from ablate.audit.roundoff import name_of as recorded_name
 from ablate.record.columns import AUDIT_COLUMNS
+from ablate.record.schema import audits_schema
 from analysis.audit_fault import first_fault
 from analysis.audit_row import COLUMNS, SIMULATIONS, AuditRow, audit_rows
 from analysis.audit_words import audited_line, covered, fault_words, nearest_words, what_is_wrong
 from analysis.audited import audited
 from analysis.confounding import GLOBAL_DRAWS, Hashes, compare_streams, drew_otherwise, generator_states
 from analysis.digits import share, times
+from analysis.guard_findings import coverage
 from analysis.pairing import Match
 from analysis.precision import UNITS, Precision, coarsest, name_of
 from analysis.reference_agreement import disagreement
@@ -26,8 +29,19 @@ WRONG = {"verdict": "bug", "error": 0.02, "own_error": 0.02, "own_bound": 1e-14}
 
 
 def rows(columns, trial="t1", arm="a", block=0, attempt=1):
-    who = dict.fromkeys(COLUMNS) | {"trial_id": trial, "arm": arm, "block": block, "attempt": attempt}
-    return list(audit_rows([who | row for row in columns]))
+    return list(audit_rows(*tables(who(columns, trial, arm, block, attempt))))
+
+
+def who(columns, trial="t1", arm="a", block=0, attempt=1):
+    return [{"trial_id": trial, "arm": arm, "block": block, "attempt": attempt} | row for row in columns]
+
+
+def tables(found):
+    """Return the two tables that ``audit_rows`` takes: what was quiet, and the rest."""
+    schema = audits_schema({})
+    quiet = [row for row in found if (row["check"], row.get("verdict")) == ("saved_tensors", "clean")]
+    others = [row for row in found if row not in quiet]
+    return [pa.Table.from_pylist(some, schema=schema) for some in (quiet, others)]
 
 
 def trial(name="t1", arm="a", block=0, status="done", **hashes):
@@ -212,10 +226,37 @@ def test_what_is_not_finite_reaches_no_report():
 
 
 def test_what_an_earlier_attempt_saw_of_batches_that_a_resumed_one_skipped_still_counts():
-    who = dict.fromkeys(COLUMNS) | {"trial_id": "t1", "arm": "a", "block": 0}
-    early = [who | {"attempt": 1} | distance(batch, "loss", "model", error=1.0) for batch in (0, 1)]
-    late = [who | {"attempt": 2} | distance(1, "loss", "model", error=2.0)]
-    assert [(row.batch_index, row.error) for row in audit_rows([*early, *late])] == [(0, 1.0), (1, 2.0)]
+    early = who([distance(batch, "loss", "model", error=1.0) for batch in (0, 1)], attempt=1)
+    late = who([distance(1, "loss", "model", error=2.0)], attempt=2)
+    found = audit_rows(*tables([*early, *late]))
+    assert [(row.batch_index, row.error) for row in found] == [(0, 1.0), (1, 2.0)]
+
+
+def test_rows_of_quiet_batches_are_folded_and_counted_as_if_each_had_been_kept():
+    draws = generator("quiet")
+    found = []
+    for trial_id in ("t1", "t2", "t3"):
+        for attempt, batches in ((1, range(0, 40)), (2, range(20, 60))):
+            columns = [clean(batch, int(draws.integers(1, 99))) for batch in batches if draws.random() < 0.8]
+            columns += [overwritten(batch)[1] for batch in batches for _ in range(2) if draws.random() < 0.1]
+            columns += [{"batch_index": None, "check": "scope", "verdict": None, "detail": "nothing"}]
+            found += who(columns, trial_id, attempt=attempt if trial_id != "t3" else 1)
+    last = {}
+    for row in found:
+        last[row["trial_id"], row["batch_index"]] = max(
+            last.get((row["trial_id"], row["batch_index"]), 0), row["attempt"]
+        )
+    kept = [row for row in found if row["attempt"] == last[row["trial_id"], row["batch_index"]]]
+    saved = [row for row in kept if row["check"] == "saved_tensors"]
+    read = audit_rows(*tables(found))
+    for trials in (["t1"], ["t2", "t3"], ["t1", "t2", "t3"]):
+        own = [row for row in saved if row["trial_id"] in trials]
+        seen = coverage("arm a", trials, read)
+        assert seen.batches == len({(row["trial_id"], row["batch_index"]) for row in own})
+        assert seen.tensors == sum(row["count"] for row in own)
+        assert seen.fault.batches == len({(r["trial_id"], r["batch_index"]) for r in own if r["verdict"] != "clean"})
+    assert len([row for row in read if row.check == "saved_tensors"]) < len(saved) / 2
+    assert [row.detail for row in read if row.check == "scope"] == [r["detail"] for r in kept if r["check"] == "scope"]
 
 
 @pytest.mark.parametrize("name", ["float64", "float32", "bfloat16"])
