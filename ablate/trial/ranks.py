@@ -30,8 +30,9 @@ from ablate.trial.workers import weights
 JOIN_S = 300.0
 """How long processes wait for each other at the start: each imports the trainable and starts its device by itself."""
 
-TRANSPORTS = ("third_party/gloo", "gloo/transport", "Gloo ", "NCCL", "Connection closed by peer", "Broken pipe")
-"""What stands in the errors that a broken connection raises inside of torch's own backward."""
+TRANSPORTS = ("third_party/gloo", "gloo/transport/", "Gloo connectFullMesh", "NCCL error", "NCCL communicator")
+"""What stands in the plain errors that a broken connection raises inside of torch's own backward: gloo's begin with its
+source file. Not what the system says (Broken pipe), which a trainable's own files and pipes raise too."""
 
 _WRAP = 2**64
 
