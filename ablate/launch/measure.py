@@ -23,6 +23,7 @@ from ablate.record.journal import read_journal, rows_written
 from ablate.record.paths import AttemptKey
 from ablate.record.store import Store
 from ablate.record.trial_table import read_end
+from ablate.trial.gang import shut
 from ablate.trial.isolation import Isolation
 from ablate.trial.local_workers import LocalWorkers
 from ablate.trial.task import TrialEnd, TrialTask
@@ -100,8 +101,7 @@ def _run(isolation: LocalWorkers, task: TrialTask, rows: Path) -> tuple[TrialEnd
         while not ended.wait(0.2):
             if time.monotonic() - began > LONG_S and (rows_written(rows) or 0) >= 2:
                 cut.set()
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)  # its server kills the trial
+                shut(connection)  # its server kills the trial
                 return
 
     try:
