@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +19,18 @@ from ablate.trial.prepare import Prepared, model_key
 from ablate.trial.task import ReferenceArm, TrialTask
 
 
+def make_tasks(study: Study, store: Store, specs: Iterable[TrialSpec], prepared: Prepared) -> list[TrialTask]:
+    """Return the next attempt at each of the trials; the store is looked at once for all of them."""
+    last = store.last_attempts()
+    return [_make(study, store, spec, prepared, 1 + last.get(spec.trial_id, 0)) for spec in specs]
+
+
 def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -> TrialTask:
     """Return the next attempt at a trial."""
+    return make_tasks(study, store, [spec], prepared)[0]
+
+
+def _make(study: Study, store: Store, spec: TrialSpec, prepared: Prepared, attempt: int) -> TrialTask:
     code = _code(study.path.resolve().parent, store.paths.root)
     weights = prepared.weights[model_key(spec)]
     batches = study.inputs.batches.get(trial_key(spec)) if study.inputs else None
@@ -28,7 +39,7 @@ def make_task(study: Study, store: Store, spec: TrialSpec, prepared: Prepared) -
         spec=spec,
         root=str(store.paths.root.resolve()),
         remote=store.remote,
-        attempt=store.next_attempt(spec.trial_id),
+        attempt=attempt,
         cwd=str(Path.cwd()),
         search=study.search,
         weights=study.inputs.weights_of(spec, store.paths.initial) if study.inputs else weights,

@@ -141,10 +141,16 @@ class Store:
 
     def next_attempt(self, trial_id: str) -> int:
         """Return the number of the trial's next attempt, from 1; numbers are never used twice."""
+        return 1 + self.last_attempts().get(trial_id, 0)
+
+    def last_attempts(self) -> dict[str, int]:
+        """Return the number of the last attempt of every trial that left anything: one look at all of the store."""
         keys = {*self._batches.keys, *self._attempts.keys, *self._audits.keys, *self._pending}
         keys |= {*self.paths.journal_attempts(), *self.paths.logged_attempts()}
-        last = max((key.attempt for key in keys if key.trial_id == trial_id), default=0)
-        return 1 + max(last, self._table.last_attempt(trial_id))
+        last = {trial_id: self._table.last_attempt(trial_id) for trial_id in self._table.rows}
+        for trial_id, attempt in keys:
+            last[trial_id] = max(attempt, last.get(trial_id, 0))
+        return last
 
     def publish(self) -> None:
         """Bring what trials need, initial weights above all, to where their nodes find it: here, it is there."""

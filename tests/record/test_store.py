@@ -204,6 +204,17 @@ def test_a_log_alone_is_kept(root):
         assert opened.paths.kept_log(spec.trial_id, 1).read_text() == "died at import\n"
 
 
+def test_all_last_attempts_are_told_by_one_look(root):
+    done, begun, logged, never = (make_spec("slow", block) for block in range(4))
+    with Store.open(root, make_grid(), GIVEN) as opened:
+        assert opened.last_attempts() == {}
+        opened.absorb(done.trial_id, run_trial(opened, done))
+        run_trial(opened, begun, 3)
+        opened.paths.kept_log(logged.trial_id, 2).write_text("died at import\n")
+        assert opened.last_attempts() == {done.trial_id: 1, begun.trial_id: 3, logged.trial_id: 2}
+        assert [opened.next_attempt(spec.trial_id) for spec in (done, begun, logged, never)] == [2, 4, 3, 1]
+
+
 def test_a_trial_that_does_not_die_is_named(root, monkeypatch):
     monkeypatch.setattr(intake, "DYING_S", 0.1)
     spec = make_spec()
