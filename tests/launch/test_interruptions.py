@@ -100,7 +100,7 @@ def test_kill_9_of_the_launch_ends_everything_and_loses_nothing(place, how):
     before = acknowledged(place)
     process.kill()
     process.communicate()
-    nothing_runs(place, within_s=GONE_S if how else 10.0)  # Ray's own processes take 5 s to notice
+    nothing_runs(place, within_s=GONE_S if how else 30.0)  # Ray's own take 5 s to notice, longer on a busy machine
     assert acknowledged(place).keys() == before.keys()
     complete(place, before, "--local")
 
