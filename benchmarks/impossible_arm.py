@@ -16,6 +16,7 @@ from benchmarks.measured import Comparison, arguments, report
 TITLE = "An arm that no machine can run"
 TARGET_S = 5
 TAG = "accelerator"
+ARMS = f"{{one: {{}}, other: {{settings: {{width: 5}}, resources: {{{TAG}: 1}}}}}}"
 UNMET = 4
 """The exit code of a placement that is not met."""
 
@@ -27,7 +28,7 @@ def refused_s() -> float:
         RuntimeError: it ended otherwise.
     """
     with place("ours") as here:
-        grid = here.grid(blocks=1, arms=f"{{one: {{}}, other: {{settings: {{width: 5}}, resources: {{{TAG}: 1}}}}}}")
+        grid = here.grid(blocks=1, arms=ARMS)
         times = here.run(ablate(grid), trials=0, code=UNMET)
         if TAG not in here.printed():
             raise RuntimeError(f"the refusal does not name the resource\n{here.printed()}")

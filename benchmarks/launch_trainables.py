@@ -39,10 +39,14 @@ def loss_of(network: nn.Module, x: Tensor) -> Tensor:
     return functional.mse_loss(network(x), x.sum(1, keepdim=True))
 
 
+def sgd(network: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(network.parameters(), lr=0.01)
+
+
 def bare(width: int, rows: int, batches: int) -> float:
     """Train as ``Perceptron`` does, with nothing around it; return the last loss."""
     network = model(width)
-    optimiser = torch.optim.SGD(network.parameters(), lr=0.01)
+    optimiser = sgd(network)
     loss = torch.zeros(())
     for batch in range(batches):
         loss = loss_of(network, torch.randn(rows, 8))
@@ -76,7 +80,7 @@ class Perceptron:
 
     def players(self, model: nn.Module) -> list[Player]:
         """Plain SGD."""
-        return [Player("all", dict(model.named_parameters()), torch.optim.SGD(model.parameters(), lr=0.01))]
+        return [Player("all", dict(model.named_parameters()), sgd(model))]
 
     def loss(self, model: nn.Module, batch: Batch, carry: Carry) -> tuple[Tensor, Carry]:
         """The mean squared error; the first batch leaves the trial's mark."""
