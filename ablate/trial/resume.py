@@ -75,7 +75,7 @@ class Resume:
         fresh = batches - self._saved_batches
         if session.task.follows:  # process 0 makes the checkpoint
             if session.ranks and session.ranks.told:
-                raise ToldToLeave(f"after batch {batches - 1}, as all workers did")
+                raise ToldToLeave(f"after batch {batches - 1}, together with the trial's other workers")
             return
         # with several workers all leave after one batch, whichever was told
         if session.ranks.told if session.ranks else NOTICE.given:
@@ -86,15 +86,17 @@ class Resume:
             self._save(collect)
 
     def pass_by(self) -> None:
-        """End the trial without a checkpoint if it was told to leave before the last batch and offered none since.
+        """End a function's trial that was told to leave and has trained a whole batch since without an ``offer``.
 
         Raises:
-            ToldToLeave: then.
+            ToldToLeave: then, without a checkpoint.
         """
         if self._passed:
             self._session.flush()
-            kept = f"goes on after batch {self._saved_batches - 1}" if self._saved_batches else "begins again"
-            raise ToldToLeave(f"after batch {self._session.batch_index - 1}; it calls no ctx.checkpoint, so it {kept}")
+            left = f"after batch {self._session.batch_index - 1}; its loop calls no ctx.checkpoint"
+            if self._saved_batches:
+                raise ToldToLeave(f"{left} any more, so it goes on from the one after {self._saved_batches} batches")
+            raise ToldToLeave(f"{left}, so it begins again")
         self._passed = NOTICE.given
 
     def _save(self, collect: Callable[[], Mapping[str, Any]]) -> None:

@@ -59,7 +59,7 @@ def test_a_trial_told_to_leave_goes_on_from_where_it_was_bit_for_bit(place, how)
 def test_a_function_that_makes_no_checkpoints_leaves_and_begins_again(place):
     trial_id, done = told_to_leave(place, "doubles:train", "--local")
     assert done.code == 0, done.text
-    assert "it calls no ctx.checkpoint, so it begins again: tried again as attempt 2" in done.words
+    assert "its loop calls no ctx.checkpoint, so it begins again: tried again as attempt 2" in done.words
     assert whole(place.root(), batches=BATCHES) == 2
     row = next(row for row in Run(place.root()).trials().to_pylist() if row["trial_id"] == trial_id)
     assert (row["attempt"], row["resumed_at"]) == (2, None)

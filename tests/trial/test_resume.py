@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from spec_factory import make_task
 from ablate.design.trial_spec import CheckpointPlan, GuardPlan
 from ablate.record.journal import read_journal
 from ablate.record.paths import StorePaths, temporary
+from ablate.trial import resume
+from ablate.trial.notice import NOTICE, ToldToLeave
 from ablate.trial.runner import run_trial
 
 torch.set_num_threads(1)
@@ -115,3 +118,30 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, monkeypatch: pyte
 
 def attempt_without_end(root: Path) -> Any:
     return run_trial(make_task(root, "small_trainables:Careful", attempt=2, settings={"die_at": 7}, **PLAN))
+
+
+@pytest.mark.parametrize(
+    ("saved", "words"),
+    [
+        (0, "after batch 6; its loop calls no ctx.checkpoint, so it begins again"),
+        (
+            3,
+            "after batch 6; its loop calls no ctx.checkpoint any more, so it goes on from the one after 3 batches",
+        ),
+    ],
+)
+def test_a_loop_that_offers_no_checkpoint_leaves_a_batch_later_and_says_where_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: int, words: str
+) -> None:
+    flushed: list[int] = []
+    task = make_task(tmp_path, "small_trainables:loop")
+    session = SimpleNamespace(task=task, spec=task.spec, ranks=None, batch_index=7, flush=lambda: flushed.append(7))
+    found = resume.Resume(session, "code", "machine")
+    found._saved_batches = saved
+    found.pass_by()
+    monkeypatch.setattr(NOTICE, "given", True)
+    found.pass_by()  # a batch in which it may still come by
+    assert not flushed
+    with pytest.raises(ToldToLeave) as told:
+        found.pass_by()
+    assert (str(told.value), flushed) == (words, [7])
