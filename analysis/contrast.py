@@ -85,6 +85,7 @@ class ContrastReport:
         parameters: how far the sides' parameters are apart; None if they were not sketched.
         beyond_one_ulp: gap minus the one-ulp control's; None without such a control.
         verdict: cause, size, headline.
+        kinds: what the contrast can tell of two kinds of machines, in words; empty if its arms are not of two kinds.
     """
 
     label: str
@@ -103,6 +104,7 @@ class ContrastReport:
     parameters: ParametersApart | None
     beyond_one_ulp: BeyondOneUlp | None
     verdict: Verdict
+    kinds: str = ""
 
 
 def report(

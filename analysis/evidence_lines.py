@@ -28,6 +28,8 @@ def evidence_lines(contrast: ContrastReport) -> list[tuple[str, str]]:
         lines.append(("one ulp", f"{one_ulp_words(beyond, contrast.effect.gap)} ({beyond.control})"))
     elif contrast.control is None:
         lines.append(("one ulp", "no control arm: what rounding alone would do is not known"))
+    if contrast.kinds:
+        lines.append(("kinds", contrast.kinds))
     if contrast.verdict.unknown and contrast.control is None and contrast.divergence.differing:
         undetermined = "" if contrast.verdict.declared else "not determined: "
         lines.append(("why they differ", f"{undetermined}{contrast.verdict.unknown}"))

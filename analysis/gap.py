@@ -22,6 +22,8 @@ from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
 from analysis.holm import holm
 from analysis.imported import imported_notes, imported_words
+from analysis.kind_words import kind_evidence, kind_notes
+from analysis.kinds import compare_kinds
 from analysis.lent_slopes import with_lent_slopes
 from analysis.lost_batches import lost_batches
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
@@ -60,6 +62,11 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
     audits = with_lent_slopes(read_audits(run), trials, grid)
     contrasts, present = _contrasts(run, trials, paired, audits, margin or grid.margin, seed)
+    kinds = compare_kinds(grid, trials, outcomes)
+    contrasts = tuple(
+        replace(found, kinds=kind_evidence(one.contrast, grid, kinds))
+        for found, one in zip(contrasts, paired, strict=True)
+    )
     first = worst(contrasts)
     response = dose_response(grid, trials, outcomes, seed)
     return GapReport(
@@ -75,11 +82,13 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
         dropped=_dropped(paired),
         notes=(
             *((dose_words(response),) if response else ()),
+            *kind_notes(kinds, grid, recorded),
             *imported_notes(grid),
             *notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
         ),
         damage=lost_batches(trials, present, from_here(run.paths.root)),
         dose_response=response,
+        kinds=kinds,
     )
 
 

@@ -9,6 +9,7 @@ from analysis.arm_summary import ArmSummary
 from analysis.as_json import as_json
 from analysis.contrast import ContrastReport
 from analysis.dose_response import DoseResponse
+from analysis.kinds import KindComparison
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class GapReport:
         notes: what a reader must know to read the numbers right.
         damage: which recorded batches the store has lost; empty if none.
         dose_response: how the outcome changes with noise in the gradients; None for a study of something else.
+        kinds: kinds of machines compared over their machines; empty unless arms carry ``kind`` and ``machine``.
     """
 
     study: str
@@ -61,6 +63,7 @@ class GapReport:
     notes: tuple[str, ...]
     damage: str = ""
     dose_response: DoseResponse | None = None
+    kinds: tuple[KindComparison, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as plain dicts, lists, text and finite numbers, ready for ``json.dumps``."""

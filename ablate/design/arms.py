@@ -40,7 +40,7 @@ def read_arms(
     for name, arm in written.items():
         own = [*_environment_problems(name, arm, source), *_setting_problems(name, arm, factors, source)]
         own += [*device_problems(name, arm, source), *worker_problems(name, arm, source)]
-        own += _control_problems(name, arm, written, names, source)
+        own += [*_control_problems(name, arm, written, names, source), *_machine_problems(name, arm, source)]
         problems += own
         original = written.get(arm.repeat, arm) if arm.repeat is not None else arm
         if arm.blocks is not None and arm.blocks > len(blocks):
@@ -75,6 +75,8 @@ def _resolve(arm: ArmFile, original: ArmFile, blocks: Sequence[int]) -> Arm:
         resources=dict(resources_of(original)),
         blocks=tuple(blocks[: arm.blocks]),
         repeat=arm.repeat,
+        kind=original.kind,
+        machine=original.machine,
     )
 
 
@@ -133,6 +135,16 @@ def _control_problems(
         advice = f"write `repeat: {written[arm.repeat].repeat}`"
         problems.append(Problem(where, f"{arm.repeat} is itself a repeat", advice=advice))
     return problems
+
+
+def _machine_problems(name: str, arm: ArmFile, source: YamlSource) -> list[Problem]:
+    """Find a kind without its machine, or a machine without its kind: neither can be compared alone."""
+    given, lacking = ("kind", "machine") if arm.machine is None else ("machine", "kind")
+    written = [("arms", name, key) in source.lines for key in (given, lacking)]
+    if arm.repeat is not None or written != [True, False]:
+        return []
+    advice = f"write `{lacking}: NAME` beside it: kinds are compared over their machines"
+    return [Problem(source.where(("arms", name, given)), f"`{given}` without `{lacking}`", advice=advice)]
 
 
 def _is_whole(name: str, arm: ArmFile, source: YamlSource) -> bool:

@@ -110,7 +110,8 @@ def _involves_added(contrast: Contrast, old: GridSpec) -> bool:
 
 def _arm(arm: Arm) -> dict[str, Any]:
     """Return an arm under the key paths of a grid file, without its blocks."""
-    return {**_plain(arm.numerics), "settings": arm.settings, "resources": arm.resources, "repeat": arm.repeat}
+    own = ("settings", "resources", "repeat", "kind", "machine")
+    return {**_plain(arm.numerics), **{name: getattr(arm, name) for name in own}}
 
 
 def _changes(where: str, old: Any, new: Any) -> Iterator[str]:

@@ -52,6 +52,8 @@ class ArmFile(Frozen):
     tf32: bool = False
     settings: dict[SettingName, Any] = Field(default_factory=dict)
     resources: dict[Text, Positive] = Field(default_factory=dict)
+    kind: ArmName | None = None
+    machine: ArmName | None = None
     repeat: Text | None = None
     perturb: Perturbation | None = None
     blocks: FromOne | None = None
@@ -152,6 +154,7 @@ class GridFile(Frozen):
 
 
 _NAME = "a name of lower-case letters, digits and _ that begins with a letter"
+_LABEL = "a name of lower-case letters, digits, _ and - that begins with a letter"
 _ANY = "*"
 T = TypeVar("T")
 
@@ -190,6 +193,8 @@ ALLOWED: dict[Loc, str] = {
     ("arms", _ANY, "settings"): "a mapping of the trainable's settings to values",
     ("arms", _ANY, "resources"): "a mapping of resource names to positive numbers",
     ("arms", _ANY, "resources", _ANY): "a positive number",
+    ("arms", _ANY, "kind"): f"{_LABEL}, such as cpu or gpu",
+    ("arms", _ANY, "machine"): f"{_LABEL}: the machine that its trials run on",
     ("arms", _ANY, "repeat"): "the name of another arm",
     ("arms", _ANY, "perturb"): "one-ulp or permute-rows",
     ("arms", _ANY, "blocks"): "a whole number from 1: how many of the study's first blocks",

@@ -31,6 +31,8 @@ MEANINGS: dict[Loc, str] = {
     ("arms", "*", "settings", "*"): "A setting of the trainable.",
     ("arms", "*", "resources"): "What one trial needs to be placed, in Ray's names and tags; CPU is its threads, "
     "of all workers.",
+    ("arms", "*", "kind"): "The kind of machine it trains on, to compare kinds over their machines; needs `machine`.",
+    ("arms", "*", "machine"): "The machine it trains on, by a name that its other arms give too.",
     ("arms", "*", "repeat"): "Makes this a control: a copy of that arm, outside the family of tests.",
     ("arms", "*", "perturb"): "Moves every initial weight by one unit in its last place, or reorders the rows "
     "of every batch; needs `repeat`.",

@@ -34,6 +34,8 @@ class Arm(Frozen):
         resources: what one of its trials needs to be placed, ``CPU`` included.
         blocks: the blocks it trains; all of the study's, or for a control possibly only the first ones.
         repeat: the arm that this one repeats, for a control; else None.
+        kind: the kind of machine that it trains on, if kinds are to be compared; it changes no trial.
+        machine: the name of that machine; given with ``kind``.
     """
 
     numerics: Numerics
@@ -41,6 +43,8 @@ class Arm(Frozen):
     resources: dict[str, float]
     blocks: tuple[int, ...]
     repeat: str | None = None
+    kind: str | None = None
+    machine: str | None = None
 
     @property
     def control(self) -> bool:

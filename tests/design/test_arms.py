@@ -8,7 +8,7 @@ from ablate.design.trial_spec import Numerics
 
 OPTIONS = (
     "device, env, threads, onednn, precision, deterministic, compile, memory_format, gradient_noise, workers, cudnn, "
-    "cudnn_benchmark, tf32, settings, resources, repeat, perturb, blocks"
+    "cudnn_benchmark, tf32, settings, resources, kind, machine, repeat, perturb, blocks"
 )
 ARM_NAME = "for an arm, a name of lower-case letters, digits, _ and - that begins with a letter"
 SHORE = "an arm under comparison trains on all blocks"
@@ -45,6 +45,11 @@ SHORE = "an arm under comparison trains on all blocks"
         ('{a: {env: {MKL_NUM_THREADS: "1"}}}', "arms.a.env.MKL_NUM_THREADS: MKL_NUM_THREADS cannot be set here\n    use the arm's `threads`"),
         ('{a: {env: {CUDA_VISIBLE_DEVICES: ""}}}', "arms.a.env.CUDA_VISIBLE_DEVICES: CUDA_VISIBLE_DEVICES cannot be set here\n    leave it out: the tool sets it from the arm's `resources`"),
         ("{a: {env: {ATEN_CPU_CAPABILITY: avx_2}}}", "arms.a.env.ATEN_CPU_CAPABILITY: torch does not know the capability \"avx_2\" and would silently use its own choice\n    did you mean 'avx2'?\n    allowed: default, avx2, avx512, vsx, zvector, sve256"),
+        ("{a: {kind: cpu}}", "arms.a.kind: `kind` without `machine`\n    write `machine: NAME` beside it: kinds are compared over their machines"),
+        ("{a: {machine: m}}", "arms.a.machine: `machine` without `kind`\n    write `kind: NAME` beside it: kinds are compared over their machines"),
+        ("{a: {kind: GPU, machine: m}}", 'arms.a.kind: found "GPU" (text)\n    allowed: a name of lower-case letters, digits, _ and - that begins with a letter, such as cpu or gpu'),
+        ("{a: {kind: gpu, machine: 1}}", "arms.a.machine: found 1 (a whole number)\n    allowed: a name of lower-case letters, digits, _ and - that begins with a letter: the machine that its trials run on"),
+        ("{a: {kind: cpu, machine: m}, b: {repeat: a, kind: cpu}}", "arms.b.kind: kind beside `repeat`, which copies it from a\n    allowed: perturb, blocks\n    remove it, or remove `repeat`"),
         ("{a: {}, b: {repeat: c}}", 'arms.b.repeat: no arm is called "c"\n    allowed: a'),
         ("{copied: {}, b: {repeat: copid}}", "arms.b.repeat: no arm is called \"copid\"\n    did you mean 'copied'?\n    allowed: copied"),
         ("{a: {}, b: {repeat: b}}", "arms.b.repeat: an arm cannot repeat itself\n    allowed: a"),
@@ -114,3 +119,13 @@ def test_permuted_rows_make_a_control_of_the_arm_that_is_repeated(load):
     grid = load("arms: {a: {memory_format: channels_last}, p: {repeat: a, perturb: permute-rows}}\n")
     assert grid.arms["p"].control
     assert grid.arms["p"].numerics == Numerics(memory_format="channels_last", perturb="permute-rows")
+
+
+def test_a_control_carries_the_kind_and_machine_of_what_it_repeats(load):
+    grid = load("arms: {a: {kind: cpu, machine: m-1}, again: {repeat: a}, b: {kind: gpu, machine: m-2}, c: {}}\n")
+    assert [(arm.kind, arm.machine) for arm in grid.arms.values()] == [
+        ("cpu", "m-1"),
+        ("cpu", "m-1"),
+        ("gpu", "m-2"),
+        (None, None),
+    ]

@@ -84,6 +84,11 @@ def test_what_only_adds_is_no_difference(changed, replacements):
         ("threads: 2, ", "threads: 3, ", ["arms.fast.threads: 2 -> 3", "arms.fast.resources.CPU: 2.0 -> 3.0"]),
         ("CBWR: AVX", "CBWR: SSE", ["arms.fast.env.MKL_CBWR: AVX -> SSE"]),
         ("input: copied", "input: reused", ["arms.slow.settings.input: copied -> reused"]),
+        (
+            "input: copied}",
+            "input: copied}, kind: cpu, machine: m",
+            ["arms.slow.kind: null -> cpu", "arms.slow.machine: null -> m"],
+        ),
         ("  again: {repeat: fast, blocks: 2}\n", "", ["arms.again: removed"]),
         ("again: {repeat: fast", "again: {repeat: fast, perturb: one-ulp", ["arms.again.perturb: null -> one-ulp"]),
         ("again: {repeat: fast, blocks: 2}", "again: {repeat: fast, blocks: 1}", ["arms.again.blocks: [0, 1] -> [0]"]),
