@@ -46,9 +46,7 @@ def kind_note(one: KindComparison) -> str:
     words = kind_answer(one)
     said = [f"{words[:1].upper()}{words[1:]}."]
     if one.inseparable:
-        said.append(
-            "A gap between them is one of these machines. At least 2 machines of each kind are needed, 4 to show a moderate gap."
-        )
+        said.append("A gap between them is one of these machines. At least 2 of each kind are needed; 4 show far more.")
     if one.effect:
         said.append(_spread(one, one.effect))
     if one.lost:
