@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -92,15 +93,18 @@ class AuditRow:
     @property
     def allowed(self) -> float | None:
         """What rounding explains, by its bound or by its simulation, whichever is more."""
-        known = [value for value in (self.bound, self.noise and SIMULATIONS * self.noise) if value is not None]
-        return max(known, default=None)
+        if self.noise is None:
+            return self.bound
+        simulated = SIMULATIONS * self.noise
+        return simulated if self.bound is None else max(self.bound, simulated)
 
     @property
     def share(self) -> float | None:
         """The error as a share of what rounding explains; None where that says nothing."""
-        if self.error is None or self.allowed is None:
+        allowed = self.allowed
+        if self.error is None or allowed is None:
             return None
-        return self.error / self.allowed if self.allowed > 0 else (0.0 if self.error == 0 else None)
+        return self.error / allowed if allowed > 0 else (0.0 if self.error == 0 else None)
 
     @property
     def relative(self) -> float | None:
@@ -159,10 +163,14 @@ def _keys(quiet: pa.Table, others: pa.Table) -> Index:
 
 def _folded(quiet: pa.Table, keys: Index) -> list[QuietRow]:
     """Return one row for all quiet batches of each trial."""
-    trials, first, at = np.unique(keys >> _BATCH_BITS, return_index=True, return_inverse=True)
-    tensors, batches = np.zeros(len(trials), np.int64), np.zeros(len(trials), np.int64)
-    np.add.at(tensors, at, _whole(quiet["count"], 1))
-    np.add.at(batches, np.searchsorted(trials, np.unique(keys) >> _BATCH_BITS), 1)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    begins = np.flatnonzero(np.diff(keys >> _BATCH_BITS, prepend=-1))
+    first = pa.array(order[begins])
+    if not len(keys):
+        return []
+    tensors = np.add.reduceat(_whole(quiet["count"], 1)[order], begins)
+    batches = np.add.reduceat(np.diff(keys, prepend=-1) != 0, begins, dtype=np.int64)
     who = (
         _text(quiet["trial_id"].take(first)),
         _text(quiet["arm"].take(first)),
@@ -176,15 +184,18 @@ def _folded(quiet: pa.Table, keys: Index) -> list[QuietRow]:
 
 def _rows(table: pa.Table) -> list[AuditRow]:
     known = {name: table[name] for name in COLUMNS if name in table.column_names}
-    values = {name: _text(known[name]) for name in TEXT if name in known}
+    values: dict[str, Sequence[Any]] = {name: _text(known[name]) for name in TEXT if name in known}
     values |= {name: _whole(known[name], null).tolist() for name, null in WHOLE.items() if name in known}
-    values |= {
-        name: pc.if_else(pc.is_finite(known[name]), known[name], None).to_pylist() for name in NUMBERS if name in known
-    }
+    values |= {name: _finite_ones(known[name]) for name in NUMBERS if name in known}
     if "shape" in known:
         values["shape"] = [tuple(shape or ()) for shape in known["shape"].to_pylist()]
-    names = list(values)
-    return [AuditRow(**dict(zip(names, row, strict=True))) for row in zip(*values.values(), strict=True)]
+    columns = [values.get(field.name, [field.default] * len(table)) for field in fields(AuditRow)]
+    return [AuditRow(*row) for row in zip(*columns, strict=True)]
+
+
+def _finite_ones(column: Any) -> list[float | None]:
+    found: list[float | None] = pc.if_else(pc.is_finite(column), column, None).to_pylist()
+    return found
 
 
 def _text(column: Any) -> list[str]:

@@ -107,7 +107,7 @@ def audited(
         losses=_values(distances, "loss"),
         gradients=_values(distances, "gradient"),
         updates=_values(distances, "update"),
-        nearest=max(passed, key=lambda row: -1.0 if row.share is None else row.share, default=None),
+        nearest=max(passed, key=_share, default=None),
         slopes=_slopes(clean),
         lenders=tuple(sorted({row.arm for row in clean if row.lent} - {trial.arm for trial in trials})),
         steps=sum(row.check == "continuity" for row in clean),
@@ -118,6 +118,11 @@ def audited(
         departures=_departures(rows),
         why_not=_why_not(label, len(ended), len(complete), distances, unseen),
     )
+
+
+def _share(row: AuditRow) -> float:
+    share = row.share
+    return -1.0 if share is None else share
 
 
 def _complete(trial: Trial, rows: Iterable[AuditRow]) -> bool:

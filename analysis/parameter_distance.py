@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ablate.record.reader import Run
 from ablate.record.sketch import distance, rounding_floor
-from analysis.pairing import Match
+from analysis.pairing import Match, by_block
 from analysis.sketches import Trail, read_sketches
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -112,12 +112,14 @@ def pair_distances(run: Run, matches: Sequence[Sequence[Match]]) -> list[tuple[l
         For each contrast its pairs, and how many more have sides of other shapes. Trials without sketches are no pair.
     """
     found: list[tuple[list[PairDistance], int]] = [([], 0) for _ in matches]
-    for block in run.grid.blocks:
-        trails = read_sketches(run, block)
-        for at, own in enumerate(matches):
-            for match in own:
+    of_block = [by_block(own) for own in matches]
+    blocks = dict.fromkeys(block for own in of_block for block in own)
+    trials = [_trials(own.get(block, ()) for own in of_block) for block in blocks]
+    for block, trails in zip(blocks, read_sketches(run, trials), strict=True):
+        for at, own in enumerate(of_block):
+            for match in own.get(block, ()):
                 mine, theirs = trails.get(match.reference.trial_id), trails.get(match.other.trial_id)
-                if match.block != block or mine is None or theirs is None or mine.batch_index[0] != -1:
+                if mine is None or theirs is None or mine.batch_index[0] != -1:
                     continue
                 pairs, other_shapes = found[at]
                 if mine.parameters == theirs.parameters:
@@ -125,6 +127,12 @@ def pair_distances(run: Run, matches: Sequence[Sequence[Match]]) -> list[tuple[l
                 else:
                     found[at] = (pairs, other_shapes + 1)
     return found
+
+
+def _trials(matches: Iterable[Iterable[Match]]) -> list[str]:
+    """Return the ids of all trials in some contrasts' matches, each once."""
+    pairs = ((match.reference.trial_id, match.other.trial_id) for own in matches for match in own)
+    return list(dict.fromkeys(trial_id for pair in pairs for trial_id in pair))
 
 
 def compare(reference: Trail, other: Trail) -> PairDistance:

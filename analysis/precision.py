@@ -48,9 +48,11 @@ def coarsest(rows: Iterable[AuditRow], declared: Sequence[str]) -> Precision | N
     """
     seen = [row for row in rows if row.roundoff is not None and (row.check == "precision" or row.verdict in PASSED)]
     seen.sort(key=lambda row: row.check != "precision")  # its name is the arithmetic's; of equals the first is taken
-    found = [Precision(row.roundoff, _name(row, row.roundoff)) for row in seen if row.roundoff is not None]
-    found = found or [Precision(UNITS[name], name) for name in declared if name in UNITS]
-    return max(found, key=lambda one: one.roundoff, default=None)
+    if seen:
+        top = max(seen, key=lambda row: row.roundoff or 0.0)
+        return Precision(top.roundoff or 0.0, _name(top, top.roundoff or 0.0))
+    known = [Precision(UNITS[name], name) for name in declared if name in UNITS]
+    return max(known, key=lambda one: one.roundoff, default=None)
 
 
 def _name(row: AuditRow, roundoff: float) -> str:

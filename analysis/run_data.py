@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,7 @@ def read_audits(run: Run) -> dict[str, list[AuditRow]]:
     """
     nothing = (pc.field("check") == SAVED) & (pc.field("verdict") == "clean")
     quiet = run.audits(QUIET_COLUMNS, nothing, coded=True)
-    others = run.audits(COLUMNS, ~pc.coalesce(nothing, pc.scalar(False)))
+    others = run.audits(COLUMNS, ~pc.coalesce(nothing, pc.scalar(False)), coded=True)
     found: dict[str, list[AuditRow]] = defaultdict(list)
     for row in audit_rows(quiet, others):
         found[row.trial_id].append(row)
@@ -130,13 +131,28 @@ def _ascending(rows: pa.Table) -> pa.Table:
 
 
 def _known(rows: pa.Table, column: str) -> dict[int, int]:
-    """Return the values that are there by their batch: of few rows, so only those are looked at one by one."""
-    values = rows[column].combine_chunks()
-    places = np.flatnonzero(_numpy(pc.is_valid(values)))
-    batches = _numpy(rows["batch_index"])[places]
-    return dict(zip(batches.tolist(), values.take(pa.array(places)).to_pylist(), strict=True))
+    """Return the hashes that are there by their batch. Few are, so the others are passed over as bits."""
+    values = _whole(rows[column])
+    valid, data = values.buffers()
+    start, end = values.offset, values.offset + len(values)
+    bits = None if valid is None else bytes(memoryview(valid)[start // 8 : -(-end // 8)])
+    places = _set_bits(bits, start % 8, len(values))
+    found = np.frombuffer(data, np.uint64)[start:end][places]
+    return dict(zip(_numpy(rows["batch_index"])[places].tolist(), found.tolist(), strict=True))
+
+
+@lru_cache(maxsize=64)
+def _set_bits(bits: bytes | None, first: int, count: int) -> Any:
+    """Return which of ``count`` bits from the ``first`` on are set, all without any; trials are watched alike."""
+    if bits is None:
+        return np.arange(count)
+    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[first:][:count])
 
 
 def _numpy(column: Any) -> Any:
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole.to_numpy(zero_copy_only=False)
+    return _whole(column).to_numpy(zero_copy_only=False)
+
+
+def _whole(column: Any) -> Any:
+    """Return a column as one array, which costs a copy only if it is not one yet."""
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

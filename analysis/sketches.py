@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from ablate.record.reader import Run
@@ -30,18 +32,22 @@ class Trail:
     parameters: int
 
 
-def read_sketches(run: Run, block: int) -> dict[str, Trail]:
-    """Return the sketches of every trial of one block, by trial id; those that were not finite are left out."""
-    table = run.sketches(["trial_id", "batch_index", "parameters", "values"], pc.field("block") == block)
+def read_sketches(run: Run, groups: Iterable[Collection[str]]) -> Iterator[dict[str, Trail]]:
+    """Yield the sketches of one group of trials after the other, by trial id; what was not finite is left out.
+
+    Args:
+        run: the store.
+        groups: ids of the trials in each; few groups are in memory at a time.
+    """
+    for found in run.sketches_of(groups, ["batch_index", "parameters", "values"]):
+        trails = ((trial_id, _trail(table)) for trial_id, table in found.items())
+        yield {trial_id: trail for trial_id, trail in trails if trail is not None}
+
+
+def _trail(table: pa.Table) -> Trail | None:
     table = table.filter(pc.equal(pc.list_value_length(table["values"]), WIDTH))  # drops nulls too
     if not table.num_rows:
-        return {}
+        return None
     values = table["values"].combine_chunks().flatten().to_numpy().reshape(-1, WIDTH)
-    batches, sizes = table["batch_index"].to_numpy(), table["parameters"].to_numpy()
-    owners = np.array(table["trial_id"].to_pylist())
-    trails = {}
-    for trial_id in dict.fromkeys(owners.tolist()):
-        rows = np.flatnonzero(owners == trial_id)
-        index, first = np.unique(batches[rows], return_index=True)
-        trails[trial_id] = Trail(index, values[rows[first]], int(sizes[rows[0]]))
-    return trails
+    index, first = np.unique(table["batch_index"].to_numpy(), return_index=True)
+    return Trail(index, values[first], table["parameters"][0].as_py())

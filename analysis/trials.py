@@ -75,11 +75,11 @@ def join(specs: Iterable[TrialSpec], recorded: pa.Table) -> tuple[Trial, ...]:
     columns = ["trial_id", "attempt", "status", "batches", "failure_kind", "error", *STREAMS]
     rows = recorded.select([name for name in columns if name in recorded.column_names]).to_pylist()
     last = {row["trial_id"]: row for row in sorted(rows, key=lambda row: row.get("attempt") or 0)}
-    return tuple(_trial(spec, last.get(spec.trial_id)) for spec in specs)
+    return tuple(_trial(trial_id, spec, last.get(trial_id)) for spec in specs for trial_id in (spec.trial_id,))
 
 
-def _trial(spec: TrialSpec, row: dict[str, object] | None) -> Trial:
-    identity = (spec.trial_id, spec.arm, spec.block, tuple(spec.factors.items()))
+def _trial(trial_id: str, spec: TrialSpec, row: dict[str, object] | None) -> Trial:
+    identity = (trial_id, spec.arm, spec.block, tuple(spec.factors.items()))
     if row is None:
         return Trial(*identity, status="missing")
     kind = str(row.get("failure_kind") or "")

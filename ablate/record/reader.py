@@ -40,7 +40,9 @@ RUNS = "runs"
 _ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 5
 _ROWS_AT_ONCE = 1_000_000
-"""Rows of several trials that are read in one call: 8 MB a column. The next as many are read meanwhile."""
+"""Rows of several trials that are read in one call: 8 MB a column of numbers. The next as many are read meanwhile."""
+_SKETCHES_AT_ONCE = 4_000
+"""Sketches that are read in one call: 8 MB of them."""
 T = TypeVar("T")
 
 
@@ -66,6 +68,7 @@ class Run:
         self.uri = str(root) if is_uri(root) else None
         self.paths = StorePaths(fetched(self.uri) if self.uri else _find(Path(root)))
         self.spec: SpecFile = read_spec(self.paths)
+        self._heads: dict[Path, Part] = {}
 
     @cached_property
     def grid(self) -> GridSpec:
@@ -110,7 +113,7 @@ class Run:
     def batches_of(
         self, groups: Iterable[Collection[str]], columns: Sequence[str], last: int | None = None
     ) -> Iterator[dict[str, Any]]:
-        """Yield the batches of one group of trials after the other, such as those of a block, read as few as can be.
+        """Return the batches of one group of trials after the other, such as those of a block, read as few as can be.
 
         Which rows are a trial's is known without reading a column of them. The next rows are read while the caller
         looks at these; one view of the data set is read, whatever a launch writes meanwhile.
@@ -120,27 +123,15 @@ class Run:
             columns: which to read.
             last: of each trial so many rows at the end, and more if several attempts at it are there; None for all.
 
-        Yields:
-            dict[str, Any]: for each group the table of each trial that has any batches, ascending by batch index.
+        Returns:
+            Iterator[dict[str, Any]]: for each group the table of each trial that has any, by ascending batch.
 
         Raises:
             ValueError: if there is no such column.
             StoreError: if a part cannot be read.
         """
-        folder = self.paths.batches
-        with _retried(
-            lambda: AttemptRows(live([Part.read(path) for path in self.paths.parts(folder)])), folder
-        ) as rows:
-            schema = _chosen(unify([batches_schema(self._factors), rows.schema]), columns)
-            with ThreadPoolExecutor(1) as ahead:
-                waiting: deque[tuple[list[Collection[str]], Future[dict[str, Any]]]] = deque()
-                for some in _together(groups, rows.count):
-                    trials = [trial_id for group in some for trial_id in group]
-                    waiting.append((some, ahead.submit(rows.of_trials, trials, schema, last)))
-                    if len(waiting) > 1:
-                        yield from _shared_out(*waiting.popleft())
-                while waiting:
-                    yield from _shared_out(*waiting.popleft())
+        base = batches_schema(self._factors)
+        return self._of(self.paths.batches, base, groups, columns, _ROWS_AT_ONCE, last)
 
     def columns(self) -> list[str]:
         """Return the names of the columns of ``batches``.
@@ -188,6 +179,16 @@ class Run:
         """
         return self._read(self.paths.sketches, sketches_schema(self._factors), columns, filter)
 
+    def sketches_of(self, groups: Iterable[Collection[str]], columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Return the sketches of one group of trials after the other, as ``batches_of`` does batches.
+
+        Raises:
+            ValueError: if there is no such column.
+            StoreError: if a part cannot be read.
+        """
+        base = sketches_schema(self._factors)
+        return self._of(self.paths.sketches, base, groups, columns, _SKETCHES_AT_ONCE, None)
+
     def probes(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """Return what probes of the curvature found, each snapshot's rows in the order in which they were made.
 
@@ -210,17 +211,46 @@ class Run:
         Raises:
             StoreError: if a part cannot be read.
         """
-        return _retried(lambda: live([Part.read(path) for path in self.paths.parts(folder)]), folder)
+        return _retried(lambda: self._live(folder), folder)
+
+    def _live(self, folder: Path) -> list[Part]:
+        """Return the parts that count: which are there is looked up; what one says is read once."""
+        paths = self.paths.parts(folder)
+        for path in paths:
+            if path not in self._heads:
+                self._heads[path] = Part.read(path)
+        return live(self._heads[path] for path in paths)
 
     @cached_property
     def _factors(self) -> dict[str, Any]:
         return factor_types(self.grid.factors)
 
+    def _of(
+        self,
+        folder: Path,
+        base: Any,
+        groups: Iterable[Collection[str]],
+        columns: Sequence[str],
+        at_once: int,
+        last: int | None,
+    ) -> Iterator[dict[str, Any]]:
+        with _retried(lambda: AttemptRows(self._live(folder)), folder) as rows:
+            schema = _chosen(unify([base, rows.schema]), columns)
+            with ThreadPoolExecutor(1) as ahead:
+                waiting: deque[tuple[list[Collection[str]], Future[dict[str, Any]]]] = deque()
+                for some in _together(groups, rows.count, at_once):
+                    trials = [trial_id for group in some for trial_id in group]
+                    waiting.append((some, ahead.submit(rows.of_trials, trials, schema, last)))
+                    if len(waiting) > 1:
+                        yield from _shared_out(*waiting.popleft())
+                while waiting:
+                    yield from _shared_out(*waiting.popleft())
+
     def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any, coded: bool = False) -> Any:
         def read() -> Any:
             import pyarrow.dataset as ds
 
-            parts = live([Part.read(path) for path in self.paths.parts(folder)])
+            parts = self._live(folder)
             schema = unify([base, *(part.schema for part in parts)])
             names = _chosen(schema, schema.names if columns is None else columns).names
             if not parts:
@@ -247,14 +277,16 @@ def _coded(schema: Any, text: Collection[str]) -> Any:
     return pa.schema([field.with_type(kind) if field.name in text else field for field in schema])
 
 
-def _together(groups: Iterable[Collection[str]], count: Callable[[str], int]) -> Iterator[list[Collection[str]]]:
+def _together(
+    groups: Iterable[Collection[str]], count: Callable[[str], int], at_once: int
+) -> Iterator[list[Collection[str]]]:
     """Put groups together until they have so many rows that reading them is worth a call."""
     some: list[Collection[str]] = []
     rows = 0
     for group in groups:
         some.append(group)
         rows += sum(map(count, group))
-        if rows >= _ROWS_AT_ONCE:
+        if rows >= at_once:
             yield some
             some, rows = [], 0
     if some:

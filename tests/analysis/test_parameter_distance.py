@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from synthetic import Told, arm, block_losses, generator, grid, write_run
 
+from ablate.design.cross import trials
 from ablate.design.spec import Contrast
 from ablate.record.sketch import WIDTH
 from analysis.evidence_lines import evidence_lines
@@ -163,7 +164,9 @@ def test_sketches_that_are_not_finite_and_trials_without_initial_weights_are_lef
         return Told(block_losses(trial.block), sketches=own)
 
     run = write_run(tmp_path / "run", grid({"plain": arm(2), "other": arm(2, way=2)}), told)
-    assert sorted(len(one.batch_index) for one in read_sketches(run, 0).values()) == [5, 7]
+    blocks = [[trial.trial_id for trial in trials(run.grid) if trial.block == block] for block in (0, 1)]
+    found = list(read_sketches(run, blocks))
+    assert [sorted(len(one.batch_index) for one in own.values()) for own in found] == [[5, 7], [5, 6]]
     found = gap(run).contrasts[0].parameters
     assert (found.pairs, found.sketches, found.last) == (1, 5, 39)
 
