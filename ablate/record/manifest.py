@@ -21,6 +21,8 @@ NAME = "manifest.json"
 COMMITTED = "committed"
 JOURNAL = "journal"
 CHECKPOINTS = "checkpoints"
+UPLOADED_BY_NODES = ("artifact_files/", "reproductions/")
+"""Uploaded by nodes before the launching process knows of them: what is there counts, whether or not committed."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from ablate.record.journal import HEAD_BYTES, rows_in
 from ablate.record.json_lines import read_lines
 from ablate.record.manifest import (
     JOURNAL,
+    UPLOADED_BY_NODES,
     Manifest,
     check_inside,
     committed_name,
@@ -22,8 +23,6 @@ from ablate.remote.growing import segments, size_of
 from ablate.remote.objects import Objects
 
 _TRIES = 5
-_BESIDE = ("artifact_files/", "reproductions/")
-"""Uploaded by nodes before the launching process knows of them: what is there counts, whether or not committed."""
 
 
 def pull_data(objects: Objects, paths: StorePaths, also_uncommitted: bool, keep: bool = False) -> dict[str, int]:
@@ -175,7 +174,7 @@ def pull_reproductions(objects: Objects, paths: StorePaths, key: AttemptKey) -> 
 
 
 def _fetch(objects: Objects, paths: StorePaths, manifest: Manifest, beside: Mapping[str, int], keep: bool) -> None:
-    wanted = {**manifest.files, **{name: size for name, size in beside.items() if name.startswith(_BESIDE)}}
+    wanted = {**manifest.files, **{name: size for name, size in beside.items() if name.startswith(UPLOADED_BY_NODES)}}
     here = lasting_files(paths)
     for name in wanted:
         check_inside(name, objects.uri)

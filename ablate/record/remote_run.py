@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ablate.errors import BadInput, Problem, StoreError, nearest
 from ablate.record.lock import is_held
 from ablate.record.manifest import NAME as MANIFEST
-from ablate.record.manifest import read_manifest
 from ablate.record.paths import StorePaths
 from ablate.record.pull import pull_data, pull_journals
 from ablate.remote.lease import live_owner
@@ -28,7 +27,7 @@ def fetched(uri: str) -> Path:
         StoreError: if the store refuses, does not answer, or lacks an object.
     """
     objects = Objects(uri)
-    if read_manifest(objects) is None and objects.read("spec.json") is None:
+    if objects.size(MANIFEST) is None and objects.size("spec.json") is None:
         raise BadInput(_no_run(uri))
     paths = StorePaths(reading_copy(uri))
     paths.root.mkdir(parents=True, exist_ok=True)
@@ -76,7 +75,7 @@ def launch_lock(run: Run) -> Path:
 
 def _no_run(uri: str) -> Problem:
     above = Objects(parent(uri))
-    beside = list(islice((name for name in above.folders() if above.read(f"{name}/{MANIFEST}") is not None), 20))
+    beside = list(islice((name for name in above.folders() if above.size(f"{name}/{MANIFEST}") is not None), 20))
     close = nearest(name_of(uri), beside)
     advice = f"runs there: {', '.join(beside)}" if beside else f"`ablate launch grid.yaml --runs {above.uri}` makes one"
     near = child(above.uri, close) if close else ""

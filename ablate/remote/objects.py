@@ -87,6 +87,16 @@ class Objects:
             found = self._system.get_file_info(self._path(name))
         return found.mtime.timestamp() if found.is_file else None
 
+    def size(self, name: str) -> int | None:
+        """Return how many bytes an object holds; None if it is not there.
+
+        Raises:
+            StoreError: if the store refuses.
+        """
+        with request(self.uri):
+            found = self._system.get_file_info(self._path(name))
+        return int(found.size) if found.is_file else None
+
     def now(self) -> float:
         """Return the time by the store's own clock, found by writing an object.
 
@@ -193,8 +203,7 @@ class Objects:
         size = os.fstat(file.fileno()).st_size
         file.seek(0)
         self._write(name, iter(lambda: file.read(_CHUNK), b"") if size else [b""])
-        with request(self.uri):
-            found = self._system.get_file_info(self._path(name)).size
+        found = self.size(name)
         if found != size:  # pyarrow ends an upload that was broken off as if it were complete
             self.delete(name)
             raise StoreError(Problem(f"{self.uri}: {name}", f"holds {found} of {size} bytes after its upload"))

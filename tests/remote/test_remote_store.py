@@ -143,6 +143,16 @@ def test_reading_again_fetches_only_what_is_new(uri, monkeypatch):
     assert len([name for name in fetched if "batches/part-" in name]) == 1
 
 
+def test_a_reader_fetches_the_manifest_once(uri, monkeypatch):
+    with opened(uri) as store:
+        store.absorb(FAST.trial_id, run_trial(store, FAST))
+    read = []
+    plain = Objects.read
+    monkeypatch.setattr(Objects, "read", lambda self, name: read.append(name) or plain(self, name))
+    assert len(losses(Run(uri))) == 4
+    assert read.count("manifest.json") == 1
+
+
 def test_a_store_copied_there_by_other_tools_is_read(uri, bucket):
     with opened(uri) as store:
         store.absorb(FAST.trial_id, run_trial(store, FAST))
@@ -370,6 +380,32 @@ def test_every_commit_is_a_whole_store(uri):
             assert run.trials().num_rows == n
             rows = [(row["trial_id"], row["batch_index"]) for row in losses(run)]
             assert len(rows) == len(set(rows)) == 4 * n
+
+
+def test_images_and_arrays_that_a_node_has_uploaded_are_committed_and_not_sent_again(uri, monkeypatch):
+    """As where trials run on the launching machine: the files are in its working copy before it hears of them."""
+    sent = []
+
+    def send(objects, name, path):
+        sent.append(name)
+        with path.open("rb") as file:
+            return Objects.send_open(objects, name, file)
+
+    with opened(uri) as store:
+        whole, torn = (store.paths.artifact_files / f"{FAST.trial_id}-1-{batch}.npz" for batch in (0, 1))
+        whole.write_bytes(b"whole")
+        torn.write_bytes(b"another one")
+        objects = Objects(uri)
+        names = [path.relative_to(store.paths.root).as_posix() for path in (whole, torn)]
+        objects.write(names[0], b"whole")
+        objects.write(names[1], b"anoth")
+        monkeypatch.setattr(Objects, "send", send)
+        store.absorb(FAST.trial_id, run_trial(store, FAST))
+        store.publish()
+        assert names[0] not in sent
+        assert sent.count(names[1]) == 1
+        assert {name: read_manifest(objects).files[name] for name in names} == {names[0]: 5, names[1]: 11}
+        assert objects.read(names[1]) == b"another one"
 
 
 def test_an_absorbed_journal_in_segments_is_whole_for_whoever_lists_it_meanwhile(uri, monkeypatch):
