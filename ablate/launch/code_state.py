@@ -40,11 +40,9 @@ def code_state(folder: Path, paths: StorePaths) -> CodeState:
     Raises:
         StoreError: if the disk is full or fails.
     """
-    with suppress(FileNotFoundError):  # no git on this machine
-        commit = _git(folder, "rev-parse", "HEAD").decode().strip()
-        if commit:
-            dirty = bool(_git(folder, "status", "--porcelain"))
-            return CodeState(commit, dirty, _keep(_git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff"), paths))
+    commit, dirty = _checked_out(folder)
+    if commit:
+        return CodeState(commit, dirty, _keep(_git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff"), paths))
     if os.environ.get(COMMIT):  # this folder is a copy that was sent here
         return CodeState(os.environ[COMMIT], os.environ.get(DIRTY) == "yes")
     return CodeState()
@@ -52,10 +50,16 @@ def code_state(folder: Path, paths: StorePaths) -> CodeState:
 
 def sent_along(folder: Path) -> dict[str, str]:
     """Return the variables that tell a copy of ``folder``, which has no repository, which commit it is."""
-    with suppress(FileNotFoundError):
+    commit, dirty = _checked_out(folder)
+    return {COMMIT: commit, DIRTY: "yes" if dirty else "no"} if commit else {}
+
+
+def _checked_out(folder: Path) -> tuple[str, bool]:
+    """Return the commit, and whether anything was changed or added since; no commit outside a repository."""
+    with suppress(FileNotFoundError):  # no git on this machine
         if commit := _git(folder, "rev-parse", "HEAD").decode().strip():
-            return {COMMIT: commit, DIRTY: "yes" if _git(folder, "status", "--porcelain") else "no"}
-    return {}
+            return commit, bool(_git(folder, "status", "--porcelain"))
+    return "", False
 
 
 def _keep(diff: bytes, paths: StorePaths) -> str | None:

@@ -113,7 +113,10 @@ def follow(run: str, address: str) -> Followed:
         UnmetPlacement: no job server answers.
     """
     jobs = reach_jobs(address)
-    job = find(jobs, run)
+    return _followed(jobs, find(jobs, run))
+
+
+def _followed(jobs: Jobs, job: Job) -> Followed:
     if job.state == "PENDING":
         return Followed(job, None, "the launch has not begun", ())
     said = tuple(jobs.printed(job.id).strip().splitlines()[-LAST_LINES:])
@@ -134,9 +137,7 @@ def stop(run: str, address: str) -> Followed:
     """
     jobs = reach_jobs(address)
     job = find(jobs, run)
-    if not job.over:
-        jobs.stop(job.id)
-    return follow(job.id, address)
+    return _followed(jobs, job if job.over else jobs.stop(job.id))
 
 
 def find(jobs: Jobs, run: str) -> Job:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 
 import pytest
 
+from ablate.errors import AblateError, Problem
+from ablate.launch import detach
 from ablate.launch.detach import run_status_of
+from ablate.launch.ray_jobs import Job
 
 ARMS = "arms: {one: {}, two: {settings: {at: 4}}}\n"
 
@@ -55,6 +59,41 @@ def test_a_dashboards_address_is_no_cluster_to_launch_on(place):
     assert done.code == 2
     assert "is the address of a dashboard" in done.err
     assert "HEAD:6379, or --detach with this one" in done.err
+
+
+class OneJob:
+    """A job server with one launch, that counts how often all jobs are listed."""
+
+    url = "http://head:8265"
+
+    def __init__(self) -> None:
+        self.job = Job("job-1", "RUNNING", "doubles", "/runs/doubles", 1.0)
+        self.listed = self.stopped = 0
+
+    def launches(self):
+        self.listed += 1
+        return [self.job]
+
+    def stop(self, job_id):
+        self.stopped += 1
+        self.job = replace(self.job, state="STOPPED", ended=2.0)
+        return self.job
+
+    def printed(self, job_id):
+        return "interrupted"
+
+    def ask(self, words):
+        raise AblateError(Problem("the store", "is away"))
+
+
+def test_a_launch_that_is_stopped_is_looked_for_once_and_shown_as_it_ended(monkeypatch):
+    jobs = OneJob()
+    monkeypatch.setattr(detach, "reach_jobs", lambda address: jobs)
+    ended = detach.stop("doubles", "http://head:8265")
+    assert (jobs.listed, jobs.stopped) == (1, 1)
+    assert (ended.job.state, ended.said, ended.why) == ("STOPPED", ("interrupted",), "the store: is away")
+    assert detach.stop("job-1", "http://head:8265").job == ended.job
+    assert (jobs.listed, jobs.stopped) == (2, 1)
 
 
 def test_a_status_is_found_between_what_ray_prints():
