@@ -87,6 +87,14 @@ def test_an_arm_with_a_machines_tag_may_have_more_threads_than_the_planning_mach
 
 
 @pytest.mark.parametrize("name", MATRICES)
+def test_the_matrix_compares_kinds_over_the_papers_machines(name):
+    arms = [arm for arm in read_study(config(name)).grid.arms.values() if not arm.control]
+    tags = {(arm.kind, arm.machine, next(tag for tag in arm.resources if tag not in ("CPU", "GPU"))) for arm in arms}
+    expected = [("cpu", tag) for tag in CPU_MACHINES] + [("gpu", tag) for tag in GPU_MACHINES]
+    assert sorted(tags) == sorted((kind, tag.replace("_", "-"), tag) for kind, tag in expected)
+
+
+@pytest.mark.parametrize("name", MATRICES)
 def test_on_this_machine_the_matrix_is_refused_naming_the_tags(name, place):
     done = place.ablate("launch", "--local", config(name))
     assert done.code == 4
