@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.place import losses, rows_of, start, under_way
 from tests.cluster.small_cluster import Cluster
-from tests.conftest import Workplace, whole
+from tests.conftest import RAY_GONE_S, Workplace, whole
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -73,7 +73,7 @@ def test_a_launch_that_is_killed_leaves_no_worker_on_any_node(place, shared):
     under_way(place, process, 1)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    assert place.left_running(30.0) == {}
+    assert place.left_running(RAY_GONE_S) == {}
 
 
 def test_workers_that_no_nodes_have_room_for_are_refused(place, shared):

@@ -12,7 +12,7 @@ import pytest
 from ablate.record.journal import read_identity, rows_written
 from ablate.record.paths import StorePaths
 from ablate.record.reader import Run
-from tests.conftest import wait_for, whole
+from tests.conftest import RAY_GONE_S, wait_for, whole
 
 SLOW = "arms:\n  slow: {}\n  other: {settings: {at: 4}}\n"
 BATCHES = 40
@@ -100,7 +100,7 @@ def test_kill_9_of_the_launch_ends_everything_and_loses_nothing(place, how):
     before = acknowledged(place)
     process.kill()
     process.communicate()
-    nothing_runs(place, within_s=GONE_S if how else 30.0)  # Ray's own take 5 s to notice, longer on a busy machine
+    nothing_runs(place, within_s=GONE_S if how else RAY_GONE_S)
     assert acknowledged(place).keys() == before.keys()
     complete(place, before, "--local")
 
@@ -142,7 +142,7 @@ def test_ctrl_c_twice_ends_at_once_and_still_loses_nothing(place, how):
     assert done.code == 130, done.text
     assert "Traceback" not in done.text
     assert done.seconds < 8
-    nothing_runs(place, within_s=GONE_S if how else 10.0)
+    nothing_runs(place, within_s=GONE_S if how else RAY_GONE_S)
     complete(place, before, "--local")
 
 

@@ -12,7 +12,7 @@ import pytest
 from ablate.record.check import check
 from ablate.record.paths import StorePaths
 from ablate.record.reader import Run
-from tests.conftest import wait_for
+from tests.conftest import RAY_GONE_S, wait_for
 
 TWO = """\
 arms:
@@ -116,7 +116,7 @@ def test_a_launch_that_is_broken_off_goes_on_where_it_was(place, how, kill):
     os.kill(process.pid, kill)
     ended = place.finish(process)
     assert ended.code == (-9 if kill is signal.SIGKILL else 130), ended.text
-    assert not place.left_running()
+    assert not place.left_running(RAY_GONE_S)
     before = finished(place)
     assert 1 <= len(before) < 6
     files = {key: StorePaths(place.root()).directions(*key).stat().st_mtime_ns for key in before}

@@ -13,7 +13,7 @@ import pytest
 from ablate.record.journal import rows_written
 from ablate.record.paths import StorePaths
 from ablate.record.reader import Run
-from tests.conftest import Workplace, wait_for, whole
+from tests.conftest import RAY_GONE_S, Workplace, wait_for, whole
 
 pytestmark = pytest.mark.slow
 
@@ -97,4 +97,4 @@ def test_a_launch_that_is_interrupted_leaves_no_worker(place, number):
     wait_for(training, 120)
     os.kill(process.pid, number)
     process.communicate(timeout=60)
-    assert place.left_running(10.0) == {}
+    assert place.left_running(RAY_GONE_S) == {}
