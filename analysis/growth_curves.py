@@ -90,10 +90,10 @@ def binned_difference(reference: Trace, other: Trace, edges: Array) -> Array | N
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         largest = np.maximum(np.abs(a), np.abs(b))
         relative = np.where(largest == 0, 0.0, np.abs(a / largest - b / largest))
-    at = np.digitize(np.arange(1, len(a) + 1), edges) - 1
+    bounds = np.ceil(edges).astype(np.int64) - 1  # the first differing batch counts as 1
     means = np.full(len(edges) - 1, np.nan)
     for index in range(len(means)):
-        inside = relative[at == index]
+        inside = relative[max(bounds[index], 0) : max(bounds[index + 1], 0)]
         inside = inside[np.isfinite(inside)]
         if len(inside):
             means[index] = np.median(inside)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ablate.design.cross import trials as planned_trials
 from ablate.record.reader import Run
@@ -51,36 +50,36 @@ class Band:
 
 
 def loss_bands(run: Run, points: int = POINTS) -> tuple[Band, ...]:
-    """Return a band for each arm and cell with any loss, in the grid's order; one arm is in memory at a time.
+    """Return a band for each arm and cell with any loss, in the grid's order; one of them is in memory at a time.
 
     Args:
         run: the store.
         points: a longer curve is thinned to so many, its extremes kept.
     """
-    cells: dict[str, dict[str, Cell]] = defaultdict(dict)
+    trials: dict[tuple[str, Cell], list[str]] = defaultdict(list)
     for trial in planned_trials(run.grid):
-        cells[trial.arm][trial.trial_id] = tuple(trial.factors.items())
+        trials[trial.arm, tuple(trial.factors.items())].append(trial.trial_id)
+    ordered = [
+        (arm, cell)
+        for arm in run.grid.arms
+        for cell in in_grid_order((cell for own, cell in trials if own == arm), run.grid.factors)
+    ]
     bands = []
-    for arm in run.grid.arms:
-        cell_of = cells[arm]
-        table = run.batches(["trial_id", "batch_index", "loss"], pc.field("arm") == arm)
-        curves = _curves(table, run.grid.batches)
-        for cell in in_grid_order(cell_of.values(), run.grid.factors):
-            own = [curves[trial] for trial, where in cell_of.items() if where == cell and trial in curves]
-            if own and (band := _band(arm, cell, np.stack(own), points)) is not None:
-                bands.append(band)
+    columns = ["batch_index", "loss"]
+    for key, found in zip(ordered, run.batches_of((trials[key] for key in ordered), columns), strict=True):
+        own = [_curve(found[trial], run.grid.batches) for trial in trials[key] if trial in found]
+        if own and (band := _band(*key, np.stack(own), points)) is not None:
+            bands.append(band)
     return tuple(bands)
 
 
-def _curves(table: pa.Table, batches: int) -> dict[str, Array]:
-    """Return each trial's losses by batch, NaN where there is none or it is not finite; shape (batches,)."""
-    names = table["trial_id"].combine_chunks().dictionary_encode()
-    losses = np.full((len(names.dictionary), batches), np.nan)
-    at = table["batch_index"].to_numpy()
+def _curve(table: pa.Table, batches: int) -> Array:
+    """Return a trial's losses by batch, NaN where there is none or it is not finite; shape (batches,)."""
+    losses = np.full(batches, np.nan)
+    at, found = table["batch_index"].to_numpy(), table["loss"].to_numpy()
     inside = at < batches
-    found = table["loss"].to_numpy()
-    losses[np.asarray(names.indices)[inside], at[inside]] = np.where(np.isfinite(found), found, np.nan)[inside]
-    return dict(zip(names.dictionary.to_pylist(), losses, strict=True))
+    losses[at[inside]] = np.where(np.isfinite(found), found, np.nan)[inside]
+    return losses
 
 
 def _band(arm: str, cell: Cell, losses: Array, points: int) -> Band | None:
@@ -93,8 +92,9 @@ def _band(arm: str, cell: Cell, losses: Array, points: int) -> Band | None:
     here = losses[:, seen]
     blocks = int(known.any(axis=1).sum())
     whole = blocks < ENOUGH
+    quantile = np.quantile if known.all() else np.nanquantile  # which looks at each batch by itself, and is slow
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # means of infinities do not occur: all is finite or NaN
-        low, middle, high = np.nanquantile(here, [0.0 if whole else 0.05, 0.5, 1.0 if whole else 0.95], axis=0)
+        low, middle, high = quantile(here, [0.0 if whole else 0.05, 0.5, 1.0 if whole else 0.95], axis=0)
     short = int((known.sum(axis=1) < losses.shape[1]).sum())
     return Band(arm, cell, blocks, short, *decimate(batch, middle, low, high, points), whole)

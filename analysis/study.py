@@ -29,6 +29,7 @@ from analysis.html_tables import Html, bullets, heading, pairs, paragraph, table
 from analysis.loss_bands import loss_bands
 from analysis.opening import badness
 from analysis.outcome_points import machine_words, outcome_groups
+from analysis.outcomes import Outcome
 from analysis.parameter_growth import parameter_growth
 from analysis.pictures import Pictures, find_pictures
 from analysis.population import population
@@ -79,7 +80,7 @@ class Study:
         """Draw every trial's outcome, by arm and machine."""
         trials, recorded = self._trials
         machines = {row["trial_id"]: machine_words(row) for row in recorded.to_pylist()}
-        found = read_outcomes(self.run, trials, recorded)
+        found = self._outcomes
         return draw_outcomes(
             outcome_groups(self.run.grid, trials, found, machines), self.report.outcome, self._population
         )
@@ -107,8 +108,7 @@ class Study:
 
     def beside_controls(self) -> Captioned:
         """Draw the outcomes of every contrast's arms beside those of their controls."""
-        trials, recorded = self._trials
-        found = side_by_side(self.run.grid, trials, read_outcomes(self.run, trials, recorded))
+        found = side_by_side(self.run.grid, self._trials[0], self._outcomes)
         return draw_beside_controls(found, self.report.outcome, self._population)
 
     def all_evidence(self) -> Html:
@@ -158,6 +158,10 @@ class Study:
     @cached_property
     def _trials(self) -> Any:
         return read_trials(self.run)
+
+    @cached_property
+    def _outcomes(self) -> dict[str, Outcome]:
+        return read_outcomes(self.run, *self._trials)
 
     @cached_property
     def _verdicts(self) -> VerdictReport:

@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 
-from ablate.design.cross import trials
+from ablate.design.cross import cells
+from ablate.design.spec import GridSpec
 from ablate.record.flock import wait_until_free
 from ablate.record.journal import read_identity, rows_written
 from ablate.record.lock import holder, is_held
@@ -131,15 +132,14 @@ def run_status(run: Run, gpu: Mapping[int, GpuUse] | None = None) -> RunStatus:
     names = ("arm", "status", "batches", "wall_s", "cpu_s", "threads_used", "gpu_busy")
     recorded = run.trials()
     rows = recorded.select([name for name in names if name in recorded.column_names]).to_pylist()  # GPU use came later
-    planned = trials(run.grid)
-    count = Counter(spec.arm for spec in planned)
+    count = _planned(run.grid)
     running = [] if run.uri and not writer else _running(run, gpu or {})
     arms = tuple(
         _arm(name, arm.numerics.device, count[name], [row for row in rows if row["arm"] == name], running)
         for name, arm in run.grid.arms.items()
     )
     done = sum(row["batches"] for row in rows if row["status"] != "failed")
-    in_all = len(planned) * run.grid.batches
+    in_all = count.total() * run.grid.batches
     rate = sum(one.batches / one.seconds for one in running if one.seconds > 0)
     batches = done + sum(one.batches for one in running)
     left = (in_all - batches) / rate if rate else None
@@ -148,6 +148,14 @@ def run_status(run: Run, gpu: Mapping[int, GpuUse] | None = None) -> RunStatus:
     silent = [arm.arm for arm in arms if arm.device == "cuda" and arm.gpu_share is None and (arm.done or arm.running)]
     note = GPU_NOT_TOLD.format(arms=", ".join(silent)) if silent else ""
     return RunStatus(run.grid.study, run.grid.question, writer, arms, batches, in_all, left, changed, note)
+
+
+def _planned(grid: GridSpec) -> Counter[str]:
+    """Count the trials of each arm without making them: in a large study that takes longest."""
+    count: Counter[str] = Counter()
+    for arm, _ in cells(grid):
+        count[arm] += len(set(grid.arms[arm].blocks) & set(grid.blocks))
+    return count
 
 
 def _arm(
