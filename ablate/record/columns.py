@@ -63,7 +63,8 @@ TRIAL_COLUMNS: dict[str, str] = {
 }
 """Columns that an attempt's end may carry; ``env`` is JSON text. ``moved_from`` says which other machines computed the
 batches before ``resumed_at``; none if one machine computed them all. Of several ``workers``, ``worker_hosts`` says in
-order where each was; every other column of machine, time and memory is the first one's."""
+order where each was, and ``cpu_s`` is what all of them used in a trial that is done; every other column of machine,
+time and memory is the first one's."""
 
 AUDIT_COLUMNS: dict[str, str] = {
     "batch_index": "int64",

@@ -12,7 +12,7 @@ from ablate.trial.importing import load, source_hash
 from ablate.trial.meeting import as_follower, meet
 from ablate.trial.moved import machine_of
 from ablate.trial.notice import ToldToLeave
-from ablate.trial.provenance import machine_columns
+from ablate.trial.provenance import Usage, machine_columns
 from ablate.trial.ranks import Ranks, is_loss
 from ablate.trial.resume import Resume
 from ablate.trial.runner import train
@@ -30,6 +30,7 @@ def run_follower(task: TrialTask) -> TrialEnd:
     ranks: Ranks | None = None
     ended: Literal["done", "diverged"] = "done"
     try:
+        usage = Usage()
         known: dict[str, Any] = machine_columns()
         known |= numerics.columns(task.spec.numerics, numerics.apply(task.spec.numerics, task.gpus))
         trainable = load(task.spec.trainable, task.search)
@@ -39,6 +40,7 @@ def run_follower(task: TrialTask) -> TrialEnd:
         _, diverged = train(trainable, session, Resume(session, known["source_hash"], machine_of(known)))
         ended = "diverged" if diverged else "done"
         if ranks is not None:
+            ranks.tell_cpu_s(usage.columns()["cpu_s"])
             ranks.see_out()
     except (Exception, SystemExit, ToldToLeave) as error:
         at = f"batch {session.batch_index}" if session else at

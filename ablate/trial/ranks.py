@@ -159,6 +159,19 @@ class Ranks:
             raise TrainableError(Problem("metrics", f"found {dict(mine)!r:.100}", "numbers")) from None
         return dict(zip(mine, self.mean(torch.stack(values), rows).unbind(), strict=True))
 
+    def tell_cpu_s(self, mine: float) -> None:
+        """Say what processor time this worker's share took; the first one, which still has to evaluate, asks later."""
+        self._store.set(f"cpu_s {self.number}", repr(mine))
+
+    def all_cpu_s(self, mine: float) -> float:
+        """Return the processor time of all workers, once the others have said theirs; in process 0.
+
+        Raises:
+            WorkerLost: one does not.
+        """
+        with _Losing("saying what it used"):
+            return mine + sum(float(self._store.get(f"cpu_s {number}")) for number in range(1, self.workers))
+
     def see_out(self) -> None:
         """Wait until process 0 is gone: leaving earlier could break a connection that it still reads from."""
         with contextlib.suppress(RuntimeError):

@@ -60,6 +60,9 @@ def run_trial(task: TrialTask, tell: Callable[[dict[str, Any]], None] = lambda m
                 known |= {"resumed_at": resume.batches or None, "moved_from": resume.moved_from}
                 outcomes, diverged = train(trainable, session, resume)
                 session.late_findings()
+                used = usage.columns()
+                if ranks is not None and not diverged:  # of a loss that is no number each worker hears when it looks
+                    used["cpu_s"] = ranks.all_cpu_s(used["cpu_s"])
             except StoreError:
                 raise
             except (Exception, SystemExit, ToldToLeave) as error:
@@ -80,7 +83,7 @@ def run_trial(task: TrialTask, tell: Callable[[dict[str, Any]], None] = lambda m
                 **known,
                 **_late_columns(task),
                 **session.final_columns(),
-                **usage.columns(),
+                **used,
             )
         resume.complete()
         return TrialEnd(trial_id=task.spec.trial_id, attempt=task.attempt, status="diverged" if diverged else "done")

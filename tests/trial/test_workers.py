@@ -19,6 +19,7 @@ import psutil
 import pytest
 import torch
 from spec_factory import make_task
+from worker_trainables import WORK_S
 
 from ablate.audit.bounds import error_bound
 from ablate.audit.roundoff import FLOAT32
@@ -150,6 +151,13 @@ def test_how_many_and_where_is_recorded(one: Ran, two: Ran) -> None:
     assert two.columns["workers"] == 2
     hosts = two.columns["worker_hosts"].split("; ")
     assert [host.split(" ")[0] for host in hosts] == [socket.gethostname()] * 2
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_the_processor_time_is_that_of_all_workers(place: Place, who: int) -> None:
+    without, ran = place.run(), place.run(settings={"fault": "work", "who": who})
+    assert ran.end.status == "done"
+    assert ran.columns["cpu_s"] >= without.columns["cpu_s"] + WORK_S / 2  # the rest is some 0.2 s
 
 
 def test_what_they_made_together_is_audited_and_said(two: Ran) -> None:

@@ -18,6 +18,8 @@ from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Place, Player
 
 ROWS = 10
+WORK_S = 2.0
+"""Processor time that the fault ``work`` takes."""
 
 
 def worker() -> int:
@@ -86,6 +88,10 @@ class Shared:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "exit":
                 os._exit(7)
+            case "work":
+                began = time.process_time()
+                while time.process_time() - began < WORK_S:
+                    pass
             case "hang":
                 while True:
                     time.sleep(60)
