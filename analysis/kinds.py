@@ -100,6 +100,9 @@ def _compare(
     names = [sorted({machine for kind, machine, _ in kept if kind == which}) for which in (reference, other)]
     blocks = sorted({block for _, _, block in kept})
     reason, inseparable = _why_not(reference, other, names, len(blocks))
+    by_block = [{value for (*_, at), value in kept.items() if at == block} for block in blocks]
+    if not reason and all(len(values) == 1 for values in by_block):
+        reason = "all machines have the same outcome in every block"
     effect = None
     if not reason:
         machines = {name: position for position, name in enumerate([*names[0], *names[1]])}
