@@ -14,6 +14,10 @@ from analysis.probed import GAME, Probed, firsts
 from analysis.saddle_contrast import Compared, IndicatorContrast, TimeNearSaddles
 from analysis.saddle_course import Course
 
+SEEN_WHOLE = 0.99
+"""A share of the gradient above which it counts as seen: what is missing then moves no share that is drawn from it by
+more than a hundredth, the digit that shares are told to."""
+
 METHODS = {"dense": "exact, from the whole Hessian", "quadrature": "an estimate, by stochastic Lanczos quadrature"}
 
 
@@ -133,7 +137,7 @@ def _shares(probed: Sequence[Probed]) -> list[str]:
 
 def _gradient(probed: Sequence[Probed]) -> list[str]:
     seen = [found.value for found in firsts(probed, "gradient_captured")]
-    if not seen or min(seen) > 0.99:
+    if not seen or min(seen) > SEEN_WHOLE:
         return []
     return [
         f"Of the gradient {100 * min(seen):.0f}% to {100 * max(seen):.0f}% was seen, the part of its squared norm in "

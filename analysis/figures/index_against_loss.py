@@ -11,10 +11,9 @@ from matplotlib.ticker import NullFormatter
 
 from analysis.figures.captioned import Captioned
 from analysis.figures.saddle_style import MOST_PANELS, Colour, name_arms, not_drawn
-from analysis.figures.style import Look, legend_below, looks, n_words, new_figure, panels_across, style
+from analysis.figures.style import LOG_ABOVE, Look, legend_below, looks, n_words, new_figure, panels_across, style
 from analysis.saddle_points import Trail
 
-LOG_ABOVE = 20.0
 NO_SHARES = "No share of negative eigenvalues was recorded (`density: 0`)."
 
 

@@ -10,13 +10,21 @@ from matplotlib.axes import Axes
 from analysis.cells import cell_words
 from analysis.digits import plural
 from analysis.figures.captioned import Captioned
-from analysis.figures.style import GREY, LINES, legend_below, looks, n_words, new_figure, panels_across, style
+from analysis.figures.style import (
+    GREY,
+    LINES,
+    LOG_ABOVE,
+    legend_below,
+    looks,
+    n_words,
+    new_figure,
+    panels_across,
+    style,
+)
 from analysis.loss_bands import Band
 
 MOST_OVERLAID = 4
 """With more arms than this, bands hide each other: every arm then has a panel of its own."""
-
-LOG_ABOVE = 20.0
 
 
 def draw_loss_curves(

@@ -12,13 +12,12 @@ from analysis.density_ridges import place, unplace
 from analysis.digits import plural
 from analysis.figures.captioned import Captioned
 from analysis.figures.saddle_style import name_arms, not_drawn, two_signs
-from analysis.figures.style import GREY, Look, legend_below, looks, new_figure, style
+from analysis.figures.style import GREY, LOG_ABOVE, Look, legend_below, looks, new_figure, style
 from analysis.probed import Value
 from analysis.saddle_points import Trail
 
 MOST_ACROSS = 3
 MOST_LABELS = 8
-LOG_ABOVE = 20.0
 SIDE = 0.012
 """How far arms stand beside each other, in shares of the axis."""
 

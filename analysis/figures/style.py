@@ -17,6 +17,10 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 WIDTH = 8.0
 """Inches; a page shows a figure about this wide, so text keeps its size."""
 
+LOG_ABOVE = 20.0
+"""Values whose largest is further above the smallest get a logarithmic axis. On a linear one, some 200 points high, the
+smallest would stand within 10 points of 0, and steps of half its size within 5: three widths of a line."""
+
 GREY = "0.35"
 LINES = ("-", "--", ":", "-.")
 MARKERS = ("o", "s", "^", "D", "v", "P")
