@@ -93,7 +93,6 @@ AUDIT_COLUMNS: dict[str, str] = {
 """Columns that one audit may carry. Distances (``error`` to ``anchor``) are Euclidean norms: see ``ablate.audit``."""
 
 ArtifactKind = Literal["image", "map", "array", "histogram", "number"]
-ARTIFACT_KINDS: tuple[str, ...] = get_args(ArtifactKind)
 
 ARTIFACT_COLUMNS: dict[str, str] = {
     "batch_index": "int64",

@@ -13,7 +13,6 @@ from ablate.errors import BadInput, Problem, nearest
 from ablate.record.foreign.trial import ForeignTrial
 
 TRAINABLE = "(imported)"
-LAST = 50
 
 
 def factor_names(trials: Sequence[ForeignTrial]) -> dict[str, str]:
