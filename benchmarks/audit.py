@@ -48,7 +48,7 @@ from benchmarks.measured import Comparison, arguments, report
 
 TESTS = Path(__file__).parent.parent / "tests" / "trial"
 AIM = 12
-AUDITED, BATCHES = 3, 20
+AUDITED, BATCHES = 3, 10
 BLOCKS = (3, 10)
 
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -56,6 +56,13 @@ def detached(value: Tensor) -> Tensor:
     return value.detach().reshape(()).to(torch.float64, copy=True)
 
 
+def number(value: Value, deferred: bool) -> Value:
+    """Return a metric as a number, or where losses are ``deferred`` as a copy of one that is on the device."""
+    if type(value) is float or not isinstance(value, Tensor):  # asking torch's own class takes its time
+        return value
+    return detached(value) if deferred and not value.is_cpu else value.item()
+
+
 def known_not_finite(values: Iterable[Value]) -> bool:
     """Say whether one of the values is not finite, of those that are not on the device still."""
     return any(isinstance(value, float) and not math.isfinite(value) for value in values)

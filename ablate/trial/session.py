@@ -22,11 +22,12 @@ from ablate.trial.draw import Draw
 from ablate.trial.effect import ArmNotInEffect
 from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model_hash, one_ulp
 from ablate.trial.gpu_use import GpuSampler
-from ablate.trial.memory_format import laid_out, lay_out
+from ablate.trial.memory_format import lay_out
 from ablate.trial.numerics import DTYPES
-from ablate.trial.pending import Pending, Row, Value, detached, known_not_finite, until_not_finite
+from ablate.trial.pending import Pending, Row, Value, detached, known_not_finite, number, until_not_finite
 from ablate.trial.permuted import STREAM as PERMUTE
 from ablate.trial.permuted import permuted
+from ablate.trial.place import placer
 from ablate.trial.protocol import Batch
 from ablate.trial.ranks import Ranks
 from ablate.trial.sketch import keep_sketch
@@ -50,6 +51,7 @@ class Session:
         draw: the streams of the study, equal in every arm.
         declared: the streams of what the arm declares to change (permuted rows, noise), which have a hash of their own.
         device: where the arm computes.
+        place: brings a tensor there, in the arm's precision and memory format.
         deferred: losses stay on the device for a while (a GPU arm); on a CPU each is read and recorded at once.
         ranks: the workers of the trial; None where there is one.
     """
@@ -67,8 +69,7 @@ class Session:
         self.device = torch.device(self.spec.numerics.device)
         self.deferred = self.device.type == "cuda"
         self._permutes = self.spec.numerics.perturb == "permute-rows"
-        self._dtype = DTYPES[self.spec.numerics.precision]
-        self._as_made = self.device.type == "cpu" and self.spec.numerics.memory_format == "contiguous"
+        self.place = placer(self.spec.numerics, self.device)
         self.model: nn.Module | None = None
         self._pending = Pending()
         self._gpu = GpuSampler() if self.deferred else None
@@ -87,25 +88,6 @@ class Session:
         """Take this batch in hand."""
         self.batch_index = batch_index
         self._planned = self.spec.guard.covers(batch_index)
-
-    def place(self, tensor: Tensor) -> Tensor:
-        """Cast a floating tensor to the arm's precision and move it to its device; others are moved only.
-
-        A 4-d one gets the arm's memory format.
-
-        Cast on the CPU, so that every arm gets the same bits. The move copies the tensor as it is now, and the host
-        does not wait for it: it goes by a page-locked copy.
-        """
-        if self._as_made and tensor.dtype is self._dtype:
-            return tensor
-        if tensor.is_floating_point():
-            tensor = tensor.to(self._dtype)
-        tensor = laid_out(tensor, self.spec.numerics.memory_format)
-        if self.device.type == "cpu":
-            return tensor
-        if not tensor.is_cpu or tensor.layout is not torch.strided or tensor.is_pinned():
-            return tensor.to(self.device)
-        return tensor.pin_memory().to(self.device, non_blocking=True)
 
     def adopt(self, model: nn.Module) -> nn.Module:
         """Give ``model`` the block's initial weights, the arm's precision, perturbation, device and layout, in place.
@@ -145,13 +127,8 @@ class Session:
         401 kB costs as much as a small model's step.
         """
         if not isinstance(batch, Batch):
-            raise TrainableError(
-                Problem(
-                    f"batch {self.batch_index}",
-                    f"batches() gave a {type(batch).__name__}",
-                    "ablate.trial.protocol.Batch",
-                )
-            )
+            found = f"batches() gave a {type(batch).__name__}"
+            raise TrainableError(Problem(f"batch {self.batch_index}", found, "ablate.trial.protocol.Batch"))
         self._began = time.perf_counter()
         self._order = self.chain.add(batch)
         self._content = content_hash(batch.tensors) if self._planned else None
@@ -245,7 +222,7 @@ class Session:
             check_compiled(self.spec.numerics)
             self._began_well = True
         index = self.batch_index
-        numbers: dict[str, Any] = {name: self._number(value) for name, value in named(metrics, index).items()}
+        numbers: dict[str, Any] = {name: number(value, self.deferred) for name, value in named(metrics, index).items()}
         losses: dict[str, Any] = {"loss": loss, **further} if further else {"loss": loss}
         if self.deferred:
             self._defer(Row(index, losses, numbers, duration, self._order, self._content, self.chain.draws()))
@@ -258,8 +235,7 @@ class Session:
 
     def _defer(self, row: Row[Value]) -> None:
         self._pending.add(row)
-        last = row.batch_index == self.spec.batches - 1
-        if last or self._planned or self._pending.due:
+        if self._planned or self._pending.due or row.batch_index == self.spec.batches - 1:
             self.flush()
             if self._gpu is not None:
                 self._gpu.sample()
@@ -269,11 +245,6 @@ class Session:
         if self.model is not None and self.spec.sketches.covers(batch_index, self.spec.batches):
             self.flush()
             keep_sketch(self.model, batch_index, self.recorder)
-
-    def _number(self, value: float | Tensor) -> Value:
-        if type(value) is float or not isinstance(value, Tensor):  # asking torch's own class takes its time
-            return value
-        return detached(value) if self.deferred and not value.is_cpu else value.item()
 
     def flush(self) -> None:
         """Write what is still on the device, in order. Rows after a loss that is not finite are no rows of the trial.
