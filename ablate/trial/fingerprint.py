@@ -57,8 +57,9 @@ class OrderChain:
         index = batch.index
         if len(self._streams) != len(self._draw.streams):  # one is never replaced by another
             self._streams = sorted(self._draw.streams.items())
-        drawn = "".join([f"{name}:{stream.count}|" for name, stream in self._streams])
-        content = b"%b%d|%b%b" % (self.digest.to_bytes(8, "little"), index.size, index.tobytes(), drawn.encode())
+        content = self.digest.to_bytes(8, "little") + f"{index.size}|".encode() + index.tobytes()
+        for name, stream in self._streams:
+            content += f"{name}:{stream.count}|".encode()
         self.digest = xxhash.xxh3_64_intdigest(content)
         return self.digest
 
