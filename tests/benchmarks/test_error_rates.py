@@ -97,7 +97,7 @@ def test_machines_are_drawn_as_their_world_says(title):
 
 def test_a_planted_kind_effect_is_seen_by_every_test():
     study = machines.draw(machines.World(effect=50.0), 10, np.random.default_rng(1))
-    for test in (machines.of_trials, machines.of_blocks, machines.of_plain_model, machines.of_model):
+    for test in machines.TESTS.values():
         assert test(study) < 0.05
 
 
