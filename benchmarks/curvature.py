@@ -5,18 +5,19 @@
 ``--peers`` is a folder with the packages that are compared, which this project does not install: PyHessian 0.1,
 curvlinops-for-pytorch 3.0.1 and hessian-eigenthings 1.0.0a5, by ``pip install --target DIR --no-deps``, and what they
 import: backpack-for-pytorch, einconv, linear_operator, opt_einsum, jaxtyping, wadler_lindig, einops, unfoldNd, tqdm.
+Without it ours is measured, beside scipy.
 
-Three networks in float64 (``curvature_networks.py``), each method in a process of its own (``curvature_one.py``), at
-its defaults and at its best setting (``curvature_methods.py``). Every method is asked for a relative error of 1e-3 at
-both ends; true errors are against a run to 1e-9 from another start. Products are counted where they are called.
-Seconds are the one thread's processor time, medians of the repeats (one run of what takes over 20 seconds), errors the
-worst of them. Memory is the resident set's peak beside that of one gradient, and what is left when all results were
-dropped.
+Networks in float64 (``curvature_networks.py``), each method in a process of its own (``curvature_one.py``), at its
+defaults and at its best setting (``curvature_methods.py``): the best that a user can choose beforehand, and, of those
+that take a number of steps and do not say whether they suffice, the fewest that do. Every method is asked for a
+relative error of 1e-3 at both ends; true errors are against a run to 1e-6 from another start. Products are counted
+where they are called. Seconds are the one thread's processor time, medians of the repeats (one run of what takes over
+20 seconds), errors the worst of them. Memory is the resident set's peak beside that of one gradient, and what is left
+when all results were dropped. The package that takes 840 products is run on one network; ``--all`` runs it on all.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -27,13 +28,16 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from curvature_methods import METHODS, missing
-from curvature_networks import NAMES
 from rich.console import Console
 from rich.table import Table
 
 from ablate.trial.cpu import cpu_model
+from benchmarks.curvature_methods import AT_LATE, DEAREST, METHODS, missing
+from benchmarks.curvature_networks import LATE, NAMES
+from benchmarks.curvature_rows import comparisons
+from benchmarks.measured import arguments, report
 
+TITLE = "Curvature: ends of the spectrum, density, trace"
 TASKS = ("ends", "product", "density", "warm")
 TOLERANCE = 1e-3
 WIDTH = 140
@@ -50,31 +54,44 @@ def one(task: str, name: str, folder: str, count: int, *rest: str) -> dict[str, 
     return found
 
 
-def measured(tasks: list[str], repeats: int, console: Console) -> dict[str, Any]:
-    """Return everything that was asked for, by network."""
+def measured(tasks: list[str], repeats: int, every: bool, console: Console) -> dict[str, Any]:
+    """Return everything that was asked for, by network; with ``every`` the dearest package on every network."""
     found: dict[str, Any] = {}
     with TemporaryDirectory() as folder:
-        for name in NAMES:
+        for name in (*NAMES, LATE) if "ends" in tasks else NAMES:
             here: dict[str, Any] = {"reference": one("reference", name, folder, repeats)}
+            found[name] = here
+            console.print(name, here["reference"], style="dim")
+            if "failed" in here["reference"]:
+                here |= {task: here["reference"] for task in tasks if task != "ends"}
+                continue
             if "ends" in tasks:
                 here["ends"] = {}
-                for method, (package, _) in METHODS.items():
-                    if missing(package):
-                        here["ends"][method] = {"failed": f"{package} is not there"}
-                        continue
-                    here["ends"][method] = one("ends", name, folder, repeats, method)
-                    console.print(name, method, here["ends"][method], style="dim")
+                for method in methods_of(name, every):
+                    package = METHODS[method][0]
+                    lost = missing(package)
+                    row = {"failed": f"{package} is not there"} if lost else one("ends", name, folder, repeats, method)
+                    here["ends"][method] = row
+                    console.print(name, method, row, style="dim")
             for task in ("product", "density", "warm"):
-                if task in tasks:
+                if task in tasks and name != LATE:
                     here[task] = one(task, name, folder, repeats)
                     console.print(name, here[task], style="dim")
-            found[name] = here
     return found
+
+
+def methods_of(name: str, every: bool) -> list[str]:
+    """Return what is compared on a network."""
+    if name == LATE:
+        return list(AT_LATE)
+    return [method for method in METHODS if every or method != DEAREST or name == NAMES[0]]
 
 
 def ends_table(name: str, here: Mapping[str, Any]) -> Table:
     """Return one network's methods. In brackets: times ours."""
     known = here["reference"]
+    if "failed" in known:
+        return Table(title=f"{name}: no reference, so nothing was measured: {known['failed']}")
     top, bottom = known["top"], known["bottom"]
     title = f"{name}, {known['parameters']:,} parameters: eigenvalues from {bottom:.4g} to {top:.4g}"
     table = Table(title=title)
@@ -86,13 +103,17 @@ def ends_table(name: str, here: Mapping[str, Any]) -> Table:
         if "failed" in row:
             table.add_row(method, row["failed"], *[""] * (len(columns) - 1))
             continue
-        products = f"{row['products']:.0f} ({row['products'] / ours['products']:.2g}x)"
-        seconds = f"{row['seconds']:.2f} ({row['seconds'] / ours['seconds']:.2g}x)"
+        products = f"{row['products']:.0f}{_times(row, ours, 'products')}"
+        seconds = f"{row['seconds']:.2f}{_times(row, ours, 'seconds')}"
         errors = [_error(row["top_error"]), _error(row["bottom_error"])]
         yes = ["yes" if row["density"] else "no", "yes" if method == "ours" else "no"]
         kept = "" if row["kept_mb"] is None else f"{row['kept_mb']:.0f}"
         table.add_row(method, products, seconds, *errors, *yes, f"{row['peak_mb']:.0f}", kept)
     return table
+
+
+def _times(row: Mapping[str, Any], ours: Mapping[str, Any], key: str) -> str:
+    return "" if "failed" in ours else f" ({row[key] / ours[key]:.2g}x)"
 
 
 def _error(value: float) -> str:
@@ -123,41 +144,46 @@ def put(table: Table, console: Console) -> None:
 def show(found: Mapping[str, Any], tasks: list[str], console: Console) -> None:
     """Print the tables."""
     for name, here in found.items():
-        if "ends" in here:
+        if "ends" in here or "failed" in here["reference"]:
             put(ends_table(name, here), console)
-    for task in tasks[:]:
-        failed = {name: here[task]["failed"] for name, here in found.items() if task in here and "failed" in here[task]}
-        for name, words in failed.items():
-            console.print(f"{task}, {name}: {words}", style="red")
-        if failed:
-            tasks.remove(task)
-    if "product" in tasks:
-        ways = {name: here["product"]["ways"] for name, here in found.items()}
+    for task in tasks:
+        for name, here in found.items():
+            if task != "ends" and "failed" in here.get(task, {}):
+                console.print(f"{task}, {name}: {here[task]['failed']}", style="red")
+    ways = {name: row["ways"] for name, row in _good(found, "product").items()}
+    density, warm = _good(found, "density"), _good(found, "warm")
+    if ways:
         put(ways_table("One product, in gradients", ways, ".2f"), console)
-    if "density" in tasks:
-        w1 = {name: here["density"]["w1"] for name, here in found.items()}
+    if density:
+        w1 = {name: row["w1"] for name, row in density.items()}
         put(ways_table("Density at equal products: Wasserstein-1 error over mean |eigenvalue|", w1, ".4f"), console)
-        trace = {name: here["density"]["trace"] for name, here in found.items()}
+        trace = {name: row["trace"] for name, row in density.items()}
         put(ways_table("Trace at 99 products: root mean squared relative error", trace, ".2%"), console)
-    if "warm" in tasks:
+    if warm:
         rows = ("cold", "warm", "ratio", "worst_error")
-        warm = {name: {key: here["warm"][key] for key in rows} for name, here in found.items()}
-        put(ways_table("Five snapshots: products from random starts, and from the last vectors", warm, ".4g"), console)
+        counts = {name: {key: row[key] for key in rows} for name, row in warm.items()}
+        put(
+            ways_table("Five snapshots: products from random starts, and from the last vectors", counts, ".4g"), console
+        )
+
+
+def _good(found: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return what a task found, by network, where it did not fail."""
+    return {name: here[task] for name, here in found.items() if "failed" not in here.get(task, {"failed": ""})}
 
 
 def main() -> None:
     """Measure, print, and write what was found."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = arguments(__doc__, 3)
     parser.add_argument("--peers", help="a folder with the packages to compare with")
-    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=TASKS, action="append", help="measure this; may be given again")
-    parser.add_argument("--json", help="also write everything that was measured to this file")
+    parser.add_argument("--all", action="store_true", help="run the package of 840 products on every network")
     asked = parser.parse_args()
     if asked.peers:
         sys.path.insert(1, asked.peers)
     console, tasks = Console(width=WIDTH), asked.only or list(TASKS)
     load = os.getloadavg()
-    found = measured(tasks, asked.repeats, Console(stderr=True, width=WIDTH))
+    found = measured(tasks, asked.repeats, asked.all, Console(stderr=True, width=WIDTH))
     versions = f"Python {sys.version.split()[0]}, torch {torch.__version__}"
     machine = {"cpu": cpu_model(), "versions": versions, "load_before": load, "load_after": os.getloadavg()}
     console.print(f"{machine['cpu']}, {versions}, one thread, medians of {asked.repeats}", highlight=False)
@@ -166,8 +192,11 @@ def main() -> None:
     gone = sorted({package for package, _ in METHODS.values() if missing(package)})
     if gone:
         console.print(f"not there, so not compared: {', '.join(gone)} (--peers)", style="bold")
+    rows = comparisons(found)
+    report(TITLE, rows, asked.json)
     if asked.json:
-        Path(asked.json).write_text(json.dumps({"machine": machine, "networks": found}, indent=1))
+        whole = json.loads(asked.json.read_text()) | {"machine": machine, "networks": found}
+        asked.json.write_text(json.dumps(whole, indent=1))
 
 
 if __name__ == "__main__":

@@ -21,34 +21,37 @@ from typing import Any
 
 import numpy as np
 import torch
-from curvature_methods import METHODS, Ends, missing
-from curvature_networks import Network, network
 from scipy.stats import wasserstein_distance
 
 from ablate.curvature import Curvature, Hessian, Plan, look, objective
-from ablate.curvature.dense import spectrum
-from ablate.curvature.density import join, quadrature
-from ablate.curvature.edges import SETTLED
+from ablate.curvature.edges import SETTLED, grow
 from ablate.curvature.lanczos import Krylov
-from ablate.curvature.trace import xtrace
+from ablate.curvature.trace import deflated
+from benchmarks.curvature_methods import METHODS, Ends, missing
+from benchmarks.curvature_networks import STEPS, Network, network
 
-TRAINED, TOLERANCE, LONG = 40, 1e-3, 400
-SNAPSHOTS, BETWEEN, STARTS = 5, 10, 5
+TRAINED, TOLERANCE, LONG = 40, 1e-3, 600
+EXACT = 1e-6
+"""Tolerance of the runs that others are held against."""
+
+SNAPSHOTS, BETWEEN, STARTS = 5, 10, 3
 LONGEST = 20.0
-TRACE_PRODUCTS, TRACE_SEEDS, DENSITY_SEEDS = 99, 10, 5
+TRACE_PRODUCTS, TRACE_SEEDS, DENSITY_SEEDS = 99, 100, 20
+FOREIGN_SEEDS = 5
+"""Starts of packages that take the network itself."""
 
 
 def reference(name: str, folder: Path, seeds: int) -> dict[str, Any]:
     """Train, keep the weights, find both ends by a long run, and how many steps give them.
 
-    The long run is Lanczos to 1e-9 from another start. The steps are the most that ``STARTS`` random starts need, and
-    the three that ours waits for a value to stand still.
+    The long run is Lanczos to ``EXACT`` from another start. The steps are the most that ``STARTS`` random starts need,
+    and the three that ours waits for a value to stand still.
     """
     net = network(name)
-    net.train(TRAINED)
+    net.train(STEPS.get(name, TRAINED))
     torch.save(net.model.state_dict(), folder / f"{name}.pt")
     hessian = Hessian(objective(net.model, net.loss, [net.batch]))
-    exact = look(hessian, Plan(tolerance=1e-9, most_steps=LONG, probes=0, seed=99))
+    exact = look(hessian, Plan(tolerance=EXACT, most_steps=LONG, probes=0, seed=99))
     top, bottom, needed = exact.top, exact.bottom, []
     for seed in range(1000, 1000 + STARTS):
         start = torch.randn(hessian.dimension, generator=torch.Generator().manual_seed(seed))
@@ -95,6 +98,7 @@ def ends(name: str, folder: Path, seeds: int, method: str) -> dict[str, Any]:
     return {
         "runs": len(runs),
         "products": median(run.products for run, _, _ in runs),
+        "every": {"products": [run.products for run, _, _ in runs], "seconds": [took for _, took, _ in runs]},
         "gradients": median(run.gradients for run, _, _ in runs),
         "seconds": median(took for _, took, _ in runs),
         "wall_seconds": median(took for _, _, took in runs),
@@ -150,67 +154,90 @@ def density(name: str, folder: Path, seeds: int) -> dict[str, Any]:
     net.train(TRAINED)
     target = objective(net.model, net.loss, [net.batch])
     hessian = Hessian(target)
-    true = spectrum(hessian.__matmul__, hessian.dimension, target.device)[0]
-    scale, rows = float(np.abs(true).mean()), []
+    matrix = torch.stack([hessian @ e for e in torch.eye(hessian.dimension)])
+    matrix = (matrix + matrix.T) / 2
+    true = np.linalg.eigvalsh(matrix.numpy())
+    scale = float(np.abs(true).mean())
+    measures: dict[str, list[float]] = {}
+    products = []
     for seed in range(DENSITY_SEEDS):
         found = look(Hessian(target), Plan(tolerance=TOLERANCE, seed=seed))
-        steps = len(found.edges.ritz.values)
-        plain = join(np.empty(0), [quadrature(found.edges.ritz, np.zeros(steps, dtype=bool))], found.dimension)
         assert found.density is not None
-        measures = {
-            "ours": (found.density.nodes, found.density.weights),
-            "plain quadrature": (plain.nodes, plain.weights),
-        }
+        ritz, of_ours = found.edges.ritz, found.density
+        products.append(found.products)
+        made = {"ours": (of_ours.nodes, of_ours.weights), "plain quadrature": (ritz.values, ritz.first**2)}
         for method, (package, call) in METHODS.items():
-            if "told the steps" in method and not missing(package):
-                other = call(net, seed, steps)
-                measures[method.replace("told the steps", "same steps")] = (other.nodes, other.weights)
-        rows.append({key: wasserstein_distance(n, true, w) / scale for key, (n, w) in measures.items()})
+            if seed < FOREIGN_SEEDS and "told the steps" in method and not missing(package):
+                other = call(net, seed, len(ritz.values))
+                made[method.replace("told the steps", "same steps")] = (other.nodes, other.weights)
+        for key, (nodes, weights) in made.items():
+            measures.setdefault(key, []).append(wasserstein_distance(nodes, true, weights) / scale)
     return {
         "parameters": hessian.dimension,
         "largest_share": float(true[-1] / true.sum()),
-        "w1": {key: float(np.mean([row[key] for row in rows])) for key in rows[0]},
-        "trace": _traces(net, Hessian(target), float(true.sum())),
+        "products": products,
+        "w1": {key: float(np.mean(errors)) for key, errors in measures.items()},
+        "w1_errors": {key: float(np.std(errors, ddof=1) / len(errors) ** 0.5) for key, errors in measures.items()},
+        **_traces(matrix),
     }
 
 
-def _traces(net: Network, hessian: Hessian, true: float) -> dict[str, float]:
-    """Return root mean squared relative errors of trace estimates at 99 products, over ten seeds."""
-    n, each = hessian.dimension, TRACE_PRODUCTS // 3
-    ways: dict[str, Callable[[int], float]] = {
-        "ours, XTrace": lambda s: xtrace(hessian.__matmul__, n, TRACE_PRODUCTS, torch.Generator().manual_seed(s)).value,
-        f"ours, density of 3 x {each}": lambda s: _density_trace(hessian, s, 3, each),
-    }
+class _Counted:
+    """A matrix as an operator that hessian-eigenthings takes, and that counts its products."""
+
+    def __init__(self, matrix: torch.Tensor) -> None:
+        self.matrix, self.products = matrix, 0
+        self.shape, self.dtype, self.device = matrix.shape, matrix.dtype, matrix.device
+        self.size = len(matrix)
+
+    def matvec(self, vector: torch.Tensor) -> torch.Tensor:
+        """Return a product."""
+        self.products += 1
+        return self.matrix @ vector
+
+    __matmul__ = matvec
+
+
+def _traces(matrix: torch.Tensor) -> dict[str, dict[str, float]]:
+    """Return root mean squared relative errors of trace estimates at 99 products, and these errors' own.
+
+    All on the whole matrix, which costs little, so that many seeds can be had. Ours spends some of the products on the
+    ends of the spectrum, as a probe does.
+    """
+    true = float(matrix.trace())
+    ways: dict[str, Callable[[int], float]] = {"ours": lambda s: _our_trace(matrix, s)}
     if not missing("curvlinops"):
-        from curvlinops import HessianLinearOperator, hutchinson_trace, hutchpp_trace
+        from curvlinops import hutchinson_trace, hutchpp_trace
         from curvlinops import xtrace as their_xtrace
 
-        operator = HessianLinearOperator(net.model, net.criterion, list(net.model.parameters()), [net.batch])
-        ways["curvlinops, Hutchinson"] = lambda s: float(hutchinson_trace(operator, TRACE_PRODUCTS))
-        ways["curvlinops, Hutch++"] = lambda s: float(hutchpp_trace(operator, TRACE_PRODUCTS))
-        ways["curvlinops, XTrace"] = lambda s: float(their_xtrace(operator, TRACE_PRODUCTS - 1))
+        ways["curvlinops, Hutchinson"] = lambda s: float(hutchinson_trace(matrix, TRACE_PRODUCTS))
+        ways["curvlinops, Hutch++"] = lambda s: float(hutchpp_trace(matrix, TRACE_PRODUCTS))
+        ways["curvlinops, XTrace"] = lambda s: float(their_xtrace(matrix, TRACE_PRODUCTS - 1))
     if not missing("hessian_eigenthings"):
         import hessian_eigenthings as he
 
-        other = he.HessianOperator(net.model, [net.batch], net.loss)
         for method in ("hutchinson", "hutch++"):
             ways[f"hessian-eigenthings, {method}"] = lambda s, m=method: (
-                he.trace(other, num_matvecs=TRACE_PRODUCTS, method=m, seed=s).estimate  # type: ignore[misc]
+                he.trace(_Counted(matrix), num_matvecs=TRACE_PRODUCTS, method=m, seed=s).estimate  # type: ignore[misc]
             )
-    errors = {}
+    errors, spreads = {}, {}
     for way, estimate in ways.items():
         squares = []
         for seed in range(TRACE_SEEDS):
             torch.manual_seed(seed)
             squares.append((estimate(seed) / true - 1) ** 2)
         errors[way] = float(np.mean(squares)) ** 0.5
-    return errors
+        spreads[way] = float(np.std(squares, ddof=1)) / TRACE_SEEDS**0.5 / (2 * errors[way])
+    return {"trace": errors, "trace_errors": spreads}
 
 
-def _density_trace(hessian: Hessian, seed: int, probes: int, steps: int) -> float:
-    found = look(hessian, Plan(seed=seed, probes=probes, most_steps=steps))
-    assert found.trace is not None
-    return found.trace.value
+def _our_trace(matrix: torch.Tensor, seed: int) -> float:
+    operator, draws = _Counted(matrix), torch.Generator().manual_seed(seed)
+    krylov = Krylov(operator.matvec, torch.randn(operator.size, generator=draws))
+    grow(krylov, TOLERANCE, TRACE_PRODUCTS)
+    found = deflated(krylov, TRACE_PRODUCTS - operator.products, draws)
+    assert operator.products <= TRACE_PRODUCTS
+    return found.value
 
 
 def warm(name: str, folder: Path, seeds: int) -> dict[str, Any]:
@@ -223,7 +250,7 @@ def warm(name: str, folder: Path, seeds: int) -> dict[str, Any]:
         alone = look(Hessian(target), Plan(probes=0, seed=number))
         found: Curvature = alone if before is None else look(Hessian(target), Plan(probes=0, seed=number), warm=before)
         cold, warmed, before = cold + alone.products, warmed + found.products, found
-        exact = look(Hessian(target), Plan(tolerance=1e-6, most_steps=150, probes=0, seed=99))
+        exact = look(Hessian(target), Plan(tolerance=EXACT, most_steps=150, probes=0, seed=99))
         errors += [abs(found.top.value / exact.top.value - 1), abs(found.bottom.value / exact.bottom.value - 1)]
         net.train(BETWEEN)
     return {"cold": cold, "warm": warmed, "ratio": cold / warmed, "worst_error": max(errors)}

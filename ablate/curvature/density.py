@@ -1,22 +1,24 @@
-"""The spectral density by stochastic Lanczos quadrature, with converged pairs as exact atoms.
+"""The spectral density by stochastic Lanczos quadrature, with converged pairs as exact atoms and a node at 0.
 
 The Ritz values of a space grown from a random unit vector v, weighted by the squared first entries of their vectors,
 are a Gauss quadrature of v's spectral measure, whose mean is the density (Ghorbani, Krishnan and Xiao 2019; Ubaru, Chen
 and Saad 2017). A converged pair is known exactly: it becomes an atom of weight 1/n, and the quadrature's remaining
-weights describe the complement, of dimension n - k. What then is random is v only, and how much at most is known: the
-share p of a subspace of n dimensions in v has variance 2 p (1 - p) / (n + 2) if v points anywhere alike. Of random
-signs it is 2 (p n - sum of squares of the projection's diagonal) / n^2, at most 2 p (1 - p) / n (Hutchinson 1990), and
-much less where eigenvectors lie along few parameters.
+weights describe the complement, of dimension n - k; ``quadrature.py`` gives it a node at 0. What then is random is v
+only, and how much at most is known: the share p of a subspace of n dimensions in v has variance 2 p (1 - p) / (n + 2)
+if v points anywhere alike. Of random signs it is 2 (p n - sum of squares of the projection's diagonal) / n^2, at most
+2 p (1 - p) / n (Hutchinson 1990), and much less where eigenvectors lie along few parameters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from ablate.curvature.lanczos import Array, Mask, Ritz
+from ablate.curvature.quadrature import Quadrature
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,9 @@ class Share:
     Attributes:
         value: the quadrature's.
         standard_error: from the random start, by the quadrature's own numbers; at most, since signs vary less.
-        low: the quadrature's lower bracket for the starts used (Chebyshev, Markov, Stieltjes).
+        low: the lower bracket for the starts used: no measure with the moments that are known has less (Chebyshev,
+            Markov, Stieltjes). Far from ``high`` where many eigenvalues lie nearer to the threshold than a polynomial
+            of twice the steps' degree can tell apart, as around 0.
         high: the upper one.
     """
 
@@ -42,12 +46,12 @@ class Density:
 
     Attributes:
         atoms: (k,) eigenvalues that are known, of weight 1/n each.
-        samples: nodes and weights of each probe; the weights sum to 1.
+        samples: the quadrature of each probe.
         dimension: n.
     """
 
     atoms: Array
-    samples: tuple[tuple[Array, Array], ...]
+    samples: tuple[Quadrature, ...]
     dimension: int
 
     @property
@@ -63,25 +67,20 @@ class Density:
     @property
     def standard_errors(self) -> Array:
         """Standard error of the cumulative weight up to and with each node, from the random starts."""
-        return np.array([self.share_below(np.nextafter(node, np.inf)).standard_error for node in self.nodes])
+        return np.array([self._below(float(np.nextafter(node, np.inf)))[1] for node in self.nodes])
 
     def share_below(self, threshold: float) -> Share:
         """Return the share of eigenvalues below ``threshold``."""
-        n, known = self.dimension, len(self.atoms)
-        rest = (n - known) / n
-        fixed = float((self.atoms < threshold).sum()) / n
+        value, error = self._below(threshold)
         if not self.samples:
-            return Share(fixed, 0.0, fixed, fixed)
-        values, lows, highs = [], [], []
-        for nodes, weights in self.samples:
-            below = int((nodes < threshold).sum())
-            values.append(weights[:below].sum())
-            lows.append(weights[: max(below - 1, 0)].sum())
-            highs.append(weights[: below + 1].sum())
-        p = float(np.mean(values))
-        error = np.sqrt(max(2 * p * (1 - p), 0.0) / (len(values) * (n - known)))
-        low, high = fixed + rest * float(np.mean(lows)), fixed + rest * float(np.mean(highs))
-        return Share(fixed + rest * p, rest * float(error), low, min(high, 1.0))
+            return Share(value, 0.0, value, value)
+        lows, highs = np.mean([sample.below(threshold) for sample in self.samples], axis=0)
+        return Share(
+            value,
+            error,
+            self._known_below(threshold) + self._rest * float(lows),
+            min(self._known_below(threshold) + self._rest * float(highs), 1.0),
+        )
 
     def trace(self) -> tuple[float, float]:
         """Return the trace and its standard error: atoms, and Hutchinson's estimator on their complement."""
@@ -89,18 +88,37 @@ class Density:
         total = float(self.atoms.sum())
         if not self.samples:
             return total, 0.0
-        means = np.array([weights @ nodes for nodes, weights in self.samples])
-        squares = np.array([weights @ nodes**2 for nodes, weights in self.samples])
+        means = np.array([sample.weights @ sample.values for sample in self.samples])
+        squares = np.array([sample.weights @ sample.values**2 for sample in self.samples])
         spreads = np.maximum(squares - means**2, 0.0)
         error = size * np.sqrt(2 * spreads.mean() / (len(means) * size))
         return total + size * float(means.mean()), float(error)
 
+    def _known_below(self, threshold: float) -> float:
+        return float((self.atoms < threshold).sum()) / self.dimension
+
     @property
+    def _rest(self) -> float:
+        return (self.dimension - len(self.atoms)) / self.dimension
+
+    def _below(self, threshold: float) -> tuple[float, float]:
+        """Return the share below and its standard error."""
+        if not self.samples:
+            return self._known_below(threshold), 0.0
+        shares = [weights[nodes < threshold].sum() for nodes, weights in self._rules]
+        p = float(np.clip(np.mean(shares), 0, 1))
+        error = np.sqrt(2 * p * (1 - p) / (len(shares) * (self.dimension - len(self.atoms))))
+        return self._known_below(threshold) + self._rest * p, self._rest * float(error)
+
+    @cached_property
+    def _rules(self) -> list[tuple[Array, Array]]:
+        return [sample.rule() for sample in self.samples]
+
+    @cached_property
     def _joined(self) -> tuple[Array, Array]:
         n, count = self.dimension, len(self.samples)
-        rest = (n - len(self.atoms)) / n
-        nodes = np.concatenate([self.atoms, *(nodes for nodes, _ in self.samples)])
-        weights = np.concatenate([np.full(len(self.atoms), 1 / n), *(w * rest / count for _, w in self.samples)])
+        nodes = np.concatenate([self.atoms, *(nodes for nodes, _ in self._rules)])
+        weights = np.concatenate([np.full(len(self.atoms), 1 / n), *(w * self._rest / count for _, w in self._rules)])
         order = np.argsort(nodes, kind="stable")
         return nodes[order], weights[order]
 
@@ -133,24 +151,25 @@ def settled(now: Ritz, before: Ritz, dimension: int, starts: int) -> bool:
 
     Args:
         now: of a random start.
-        before: the same, some steps earlier: an odd number, since nodes around a null space come and go every second.
+        before: the same, some steps earlier.
         dimension: n.
         starts: over how many the density will be averaged.
     """
-    at = np.sort(np.concatenate([now.values, before.values]))
-    below = [np.cumsum([0.0, *ritz.first**2])[np.searchsorted(ritz.values, at, side="right")] for ritz in (now, before)]
+    rules = [quadrature(ritz, np.zeros(len(ritz.values), dtype=bool)).rule() for ritz in (now, before)]
+    at = np.sort(np.concatenate([nodes for nodes, _ in rules]))
+    below = [np.cumsum([0.0, *weights])[np.searchsorted(nodes, at, side="right")] for nodes, weights in rules]
     p, gaps = below[0][:-1], np.diff(at)
     changed = np.abs(below[0] - below[1])[:-1] @ gaps
     return bool(changed <= np.sqrt(np.maximum(2 * p * (1 - p), 0.0) / (dimension * starts)) @ gaps)
 
 
-def quadrature(ritz: Ritz, without: Mask) -> tuple[Array, Array]:
-    """Return nodes and weights of the start vector's part outside the pairs in the mask ``without``."""
+def quadrature(ritz: Ritz, without: Mask) -> Quadrature:
+    """Return the quadrature of the start vector's part outside the pairs in the mask ``without``."""
     keep = ~without
-    weights = ritz.first[keep] ** 2
-    return ritz.values[keep], weights / weights.sum()
+    ends = float(ritz.values[0]), float(ritz.values[-1])
+    return Quadrature(ritz.values[keep], ritz.first[keep], (np.sign(ritz.inner[-1]) * ritz.residuals)[keep], ends)
 
 
-def join(atoms: Array, samples: Sequence[tuple[Array, Array]], dimension: int) -> Density:
+def join(atoms: Array, samples: Sequence[Quadrature], dimension: int) -> Density:
     """Return the density of atoms and of the probes of their complement."""
-    return Density(np.sort(atoms), tuple((n, w) for n, w in samples if len(n)), dimension)
+    return Density(np.sort(atoms), tuple(sample for sample in samples if len(sample.values)), dimension)

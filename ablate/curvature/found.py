@@ -23,7 +23,7 @@ class Plan:
         tolerance: largest relative error of each, as estimated.
         most_steps: most dimensions of a Krylov space.
         probes: random starts for the density; 0 for no density.
-        trace_products: products spent on the trace by itself; 0 takes it from the density.
+        trace_products: products spent on the trace beside those of the ends, 6 at least; 0 takes it from the density.
         floor: curvature that counts as none, relative to the largest in size.
         critical: largest decrement over the loss near a critical point.
         exact_below: dimensions up to which the whole Hessian is computed.

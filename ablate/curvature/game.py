@@ -142,7 +142,7 @@ def game(
     whose = {name: i for i, side in enumerate(sides) for name in side.parameters}
     jacobian = Jacobian(field, [whose[name] for name in field.parameters])
     draws = torch.Generator(field.device).manual_seed(seed)
-    verify_game(jacobian, draws)  # a kink of all players' losses is one of a player's, whose own evidence tells it
+    verify_game(jacobian, draws)
     n = jacobian.dimension
     if n <= exact_below:
         outermost = _exact(jacobian, count)

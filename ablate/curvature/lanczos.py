@@ -107,6 +107,26 @@ class Krylov:
         values, inner = eigh_tridiagonal(np.array(self._alpha), np.array(self._beta[:-1]))
         return Ritz(values, np.abs(self._beta[-1] * inner[-1]), inner[0], inner)
 
+    @property
+    def dimension(self) -> int:
+        """Length of the vectors."""
+        return self._basis.shape[1]
+
+    @property
+    def diagonal(self) -> list[float]:
+        """The diagonal of the operator in the basis, (m,)."""
+        return list(self._alpha)
+
+    def image(self, vector: Tensor) -> Tensor:
+        """Return the operator's product with a vector (n,)."""
+        return self._product(vector).to(torch.float64)
+
+    def outside(self, vector: Tensor) -> Tensor:
+        """Return the part of a vector (n,) outside the space and what it stays orthogonal to."""
+        vector = self._deflated(vector)
+        vector = vector - (self.basis @ vector) @ self.basis
+        return vector - (self.basis @ vector) @ self.basis
+
     def vectors(self, inner: Array) -> Tensor:
         """Return vectors given in the basis as columns (m, j), as rows (j, n)."""
         weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._basis.device)

@@ -19,7 +19,7 @@ from ablate.curvature.found import Along, Curvature, Index, Method, Plan
 from ablate.curvature.hessian import Hessian
 from ablate.curvature.lanczos import Array, Krylov, Mask, Ritz
 from ablate.curvature.objective import Loss, Objective, objective
-from ablate.curvature.trace import Trace, xtrace
+from ablate.curvature.trace import Trace, deflated
 from ablate.curvature.verified import verify
 
 WARM_RANDOM = 0.1
@@ -86,6 +86,7 @@ def look(
     exact = n <= plan.exact_below
     draws = torch.Generator(target.device).manual_seed(plan.seed)
     kink = verify(hessian, draws)
+    krylov = None
     if exact:
         edges = _exact(hessian, plan)
         density: Density | None = exact_density(edges.ritz.values)
@@ -108,7 +109,7 @@ def look(
     how: Method = "dense" if exact else "quadrature" if density else "none"
     index = Index(floor, int(certain.sum()), density.share_below(-floor) if density else None, how)
     along = _along(hessian, gradient, squares, certain, update)
-    trace = _trace(hessian, plan, density, draws)
+    trace = _trace(krylov, plan, density, draws)
     dtype = str(target.dtype).removeprefix("torch.")
     return Curvature(
         n, hessian.loss, edges, density, trace, index, along, newton, kind, evidence, hessian.products, dtype, plan.seed
@@ -156,9 +157,9 @@ def _density(hessian: Hessian, plan: Plan, edges: Edges, krylov: Krylov, draws: 
     return join(ritz.values[known], samples, n)
 
 
-def _trace(hessian: Hessian, plan: Plan, density: Density | None, draws: torch.Generator) -> Trace | None:
-    if plan.trace_products and hessian.dimension > plan.exact_below:
-        return xtrace(hessian.__matmul__, hessian.dimension, plan.trace_products, draws)
+def _trace(krylov: Krylov | None, plan: Plan, density: Density | None, draws: torch.Generator) -> Trace | None:
+    if plan.trace_products and krylov is not None:
+        return deflated(krylov, plan.trace_products, draws)
     return Trace(*density.trace(), 0) if density else None
 
 

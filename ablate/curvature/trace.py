@@ -1,4 +1,10 @@
-"""The trace by XTrace (Epperly, Tropp and Webber 2024): every probe serves as a direction and as a sample, in turn."""
+"""The trace: of a Krylov space exactly, and of its complement by XTrace (Epperly, Tropp and Webber 2024) with signs.
+
+With Q an orthonormal basis of a space and P = 1 - Q Q', tr A = tr(Q' A Q) + tr(P A P). The first is the sum of what
+Lanczos has on its diagonal, and the ends of the spectrum have paid for it (Chen and Hallman 2022). For the second every
+probe serves as a direction and as a sample, in turn. Signs leave out what the diagonal of the rest adds to a variance
+(Hutchinson 1990).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from ablate.curvature.lanczos import Product
+from ablate.curvature.lanczos import Array, Krylov
+
+FEWEST = 6
+"""Three test vectors, two products each: the error is had by leaving one of them out."""
 
 
 @dataclass(frozen=True)
@@ -19,41 +29,91 @@ class Trace:
     products: int
 
 
-def xtrace(product: Product, dimension: int, products: int, generator: torch.Generator) -> Trace:
+def deflated(krylov: Krylov, products: int, generator: torch.Generator) -> Trace:
     """Estimate the trace of a symmetric operator.
 
-    With m test vectors W (n, m), Q an orthonormal basis of A W, and Q_i one of A W without its i-th column, each
-    estimate is tr(Q_i' A Q_i) plus the unbiased remainder along w_i outside Q_i. Q_i spans Q less the direction Q s_i,
-    where s_i is the i-th column of R^-T, normalised; so all m need only the (m, m) matrices Q' A Q, Q' W and R.
+    Args:
+        krylov: a space of it, whose start has nothing to do with the generator's draws.
+        products: how many to spend, at least ``FEWEST``; two for each test vector.
+        generator: of the signs, on the operator's device.
+
+    Raises:
+        ValueError: too few products.
+    """
+    if products < FEWEST:
+        raise ValueError(f"{products} products, but a trace and its error need {FEWEST} at least")
+    n, known = krylov.dimension, float(sum(krylov.diagonal))
+    m = min(products // 2, n - len(krylov))
+    if m < products // 2:  # all that is left can be spanned
+        rest = [float(v @ krylov.image(v)) for v in _complement(krylov)]
+        return Trace(known + sum(rest), 0.0, len(rest))
+    drawn = torch.randn(n, m, dtype=torch.float64, device=generator.device, generator=generator)
+    estimate, error = outside(krylov, torch.sign(drawn))
+    return Trace(known + estimate, error, 2 * m)
+
+
+def outside(krylov: Krylov, tests: Tensor) -> tuple[float, float]:
+    """Return the trace outside a space, estimated from test vectors, the columns of ``tests`` (n, m), and its error.
+
+    The error is the jackknife's: that of the mean over what one test vector fewer gives. It is too large rather than
+    too small on average (Efron and Stein 1981). The estimates' own spread would be too small, since they share most of
+    their directions: by a quarter on a ConvLSTM.
+    """
+    h, w, r = small(krylov, tests)
+    diagonal = np.abs(np.diag(r))
+    if (diagonal <= np.finfo(np.float64).eps * krylov.dimension * diagonal.max()).any():
+        return float(np.trace(h)), 0.0  # the range is spanned whole, also without any one test
+    m = len(h)
+    fewer = np.array([estimates(*_without(i, h, w, r)).mean() for i in range(m)])
+    error = np.sqrt((m - 1) / m * ((fewer - fewer.mean()) ** 2).sum())
+    return float(estimates(h, w, r).mean()), float(error)
+
+
+def small(krylov: Krylov, tests: Tensor) -> tuple[Array, Array, Array]:
+    """Return what ``estimates`` needs of the operator outside a space, at two products for each column of ``tests``."""
+    tests = _outside(krylov, tests)
+    basis, triangle = torch.linalg.qr(_outside(krylov, _images(krylov, tests)))
+    inner = _outside(krylov, _images(krylov, _outside(krylov, basis)))  # of a small range the basis has other columns
+    h = (basis.T @ inner).cpu().numpy()
+    return (h + h.T) / 2, (basis.T @ tests).cpu().numpy(), triangle.cpu().numpy()
+
+
+def estimates(h: Array, w: Array, r: Array) -> Array:
+    """Return an estimate (m,) from each test; its mean is the trace for tests with the unit matrix as covariance.
+
+    With W the tests, Q an orthonormal basis of A W, and Q_i one of A W without its i-th column, it is tr(Q_i' A Q_i)
+    and the remainder along w_i outside Q_i. Q_i spans Q less the direction Q s_i, where s_i is the i-th column of R^-T,
+    normalised; so all m need only small matrices.
 
     Args:
-        product: the operator.
-        dimension: n.
-        products: how many to spend, at least 4; two for each test vector.
-        generator: of the test vectors, on the operator's device.
+        h: (m, m) Q' A Q.
+        w: (m, m) Q' W.
+        r: (m, m) Q' A W, with an inverse.
     """
-    m, device = min(products // 2, dimension), generator.device
-    if m < 2:
-        raise ValueError(f"{products} products, but XTrace needs 4 at least, and a dimension of 2")
-    tests = torch.randn(dimension, m, dtype=torch.float64, device=device, generator=generator)
-    images = torch.stack([product(w).to(torch.float64) for w in tests.T], dim=1)
-    basis, triangle = torch.linalg.qr(images)
-    inner = torch.stack([product(q).to(torch.float64) for q in basis.T], dim=1)
-    h = (basis.T @ inner).cpu().numpy()
-    h = (h + h.T) / 2
-    w = (basis.T @ tests).cpu().numpy()
-    r = triangle.cpu().numpy()
-    norms = (tests * tests).sum(dim=0).cpu().numpy()
-    rank = int((np.abs(np.diag(r)) > np.finfo(np.float64).eps * dimension * np.abs(r).max(initial=0.0)).sum())
-    if rank < m:  # the range is spanned whole: the trace is that of the small matrix
-        return Trace(float(np.trace(h)), 0.0, 2 * m)
     s = np.linalg.inv(r).T
     s /= np.linalg.norm(s, axis=0)
-    estimates = np.empty(m)
-    for i in range(m):
-        p = w[:, i] - s[:, i] * (s[:, i] @ w[:, i])
-        left = norms[i] - p @ p
-        outside = w[:, i] @ r[:, i] - 2 * (r[:, i] @ p) + p @ h @ p
-        # a Gaussian's part outside Q_i, scaled to the mean squared length it has in n - m + 1 dimensions
-        estimates[i] = np.trace(h) - s[:, i] @ h @ s[:, i] + (dimension - m + 1) * outside / left
-    return Trace(float(estimates.mean()), float(estimates.std(ddof=1) / np.sqrt(m)), 2 * m)
+    inside = w - s * (s * w).sum(axis=0)
+    rest = (w * r).sum(axis=0) - 2 * (r * inside).sum(axis=0) + (inside * (h @ inside)).sum(axis=0)
+    return np.asarray(np.trace(h) - (s * (h @ s)).sum(axis=0) + rest)
+
+
+def _without(i: int, h: Array, w: Array, r: Array) -> tuple[Array, Array, Array]:
+    """Return the small matrices of all tests but one."""
+    basis, triangle = np.linalg.qr(np.delete(r, i, axis=1))
+    return basis.T @ h @ basis, basis.T @ np.delete(w, i, axis=1), triangle
+
+
+def _outside(krylov: Krylov, columns: Tensor) -> Tensor:
+    return torch.stack([krylov.outside(column) for column in columns.T], dim=1)
+
+
+def _images(krylov: Krylov, columns: Tensor) -> Tensor:
+    return torch.stack([krylov.image(column) for column in columns.T], dim=1)
+
+
+def _complement(krylov: Krylov) -> Tensor:
+    """Return an orthonormal basis, as rows, of what few dimensions a space leaves out."""
+    missing = krylov.dimension - len(krylov)
+    eye = torch.eye(krylov.dimension, dtype=torch.float64, device=krylov.basis.device)
+    vectors: Tensor = torch.linalg.svd(eye - krylov.basis.T @ krylov.basis)[0]
+    return vectors.T[:missing]

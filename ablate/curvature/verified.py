@@ -65,19 +65,17 @@ def verify(hessian: Hessian, draws: torch.Generator) -> str:
     raise CurvatureError(Problem("probe: second derivative", f"{found}random direction", "", "", advice))
 
 
-def verify_game(jacobian: Hessian, draws: torch.Generator) -> str:
+def verify_game(jacobian: Hessian, draws: torch.Generator) -> None:
     """Compare u' J w, by J' u and by a difference of the players' field along w; u and w are random.
 
-    A difference e of the two fields is seen as u . e, a normal number of standard deviation |e|.
-
-    Returns:
-        As ``verify``.
+    A difference e of the two fields is seen as u . e, a normal number of standard deviation |e|. A kink is no error: it
+    is one of a player's loss, whose own evidence tells it.
 
     Raises:
         CurvatureError: as ``verify``.
     """
     if jacobian.objective.dtype is not torch.float64:
-        return ""
+        return
     u, w = _random(jacobian, draws), _random(jacobian, draws)
     w /= w.norm()
 
@@ -88,9 +86,9 @@ def verify_game(jacobian: Hessian, draws: torch.Generator) -> str:
     if kink:
         offset = _beside(jacobian, draws)
         if not _apart(jacobian, w, w @ jacobian.product_at(offset, u), along_u, offset, SIGMAS)[0]:
-            return KINK
+            return
     if not apart:
-        return ""
+        return
     found = f"how the players' gradients change along a random direction is {apart:.1%} off what autograd gives"
     advice = (
         "A loss that detaches another player's output, as a discriminator's on fake.detach(), hides how that player "

@@ -62,8 +62,8 @@ def trained(model: nn.Module, loss: Callable[[nn.Module, Any], Tensor], batches:
     return model, loss, batches
 
 
-def eigenvalues(case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the true spectrum, ascending, of the mean over all samples."""
+def hessian(case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the whole Hessian of the mean over all samples."""
     model, loss, batches = case
     names = [name for name, _ in model.named_parameters()]
     shapes = [p.shape for _, p in model.named_parameters()]
@@ -91,5 +91,5 @@ def eigenvalues(case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
             total = total + count / sum(counts) * loss(Called(values), inputs)
         return total
 
-    hessian = torch.func.jacrev(torch.func.jacrev(value), chunk_size=64)(flat)
-    return np.linalg.eigvalsh(hessian.detach().numpy())
+    matrix = torch.func.jacrev(torch.func.jacrev(value), chunk_size=64)(flat).detach().numpy()
+    return np.asarray((matrix + matrix.T) / 2)

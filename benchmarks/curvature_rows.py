@@ -1,0 +1,146 @@
+"""What the curvature benchmark found, held against what was aimed at: one comparison a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from benchmarks.curvature_networks import LATE
+from benchmarks.measured import Comparison
+
+Found = Mapping[str, Any]
+TOLERANCE = 1e-3
+MOST_PRODUCTS, MOST_GRADIENTS = 45, 2.6
+FEWER = {
+    "curvlinops, defaults": (5.0, 6.0),
+    "curvlinops, eigsh both ends": (2.0, 2.3),
+    "hessian-eigenthings, defaults": (8.0, 8.0),
+}
+"""How many times fewer products, and how many times less time, than each."""
+
+PYHESSIAN_SPEED, PYHESSIAN_MEMORY = 0.9, 2.0
+OUTLIERS, LOWER = "ConvLSTM", 2.0
+WARM = 1.3
+
+
+def comparisons(found: Mapping[str, Found]) -> list[Comparison]:
+    """Return the rows; what failed or was not measured has none.
+
+    Args:
+        found: by network, as ``curvature.measured`` returns it.
+    """
+    rows: list[Comparison] = []
+    for name, here in found.items():
+        rows += _ends(name, here.get("ends", {}))
+        for task, make in (("product", _product), ("density", _density), ("warm", _warm)):
+            if task in here and "failed" not in here[task]:
+                rows += make(name, here[task])
+    return rows
+
+
+def _ends(name: str, methods: Found) -> Iterator[Comparison]:
+    ours = methods.get("ours", {"failed": ""})
+    if "failed" in ours:
+        return
+    for method, (fewer, faster) in FEWER.items():
+        peer = methods.get(method, {"failed": ""})
+        if "failed" in peer:
+            continue
+        note = "" if right(peer) else f"the peer misses {TOLERANCE:g}: {worst(peer):.1e}"
+        note = note or ("" if peer["density"] else "the peer has no density")
+        for what, unit, times in (("products", "products", fewer), ("time", "s", faster)):
+            mine, theirs = (tuple(map(float, run["every"][_KEYS[what]])) for run in (ours, peer))
+            goal = f">= {times:g} times {'fewer' if what == 'products' else 'less'}"
+            met = median(theirs) >= times * median(mine)
+            if what == "products" and name != LATE:
+                goal, met = f"<= {MOST_PRODUCTS}, {goal}", met and median(mine) <= MOST_PRODUCTS
+            yield Comparison(f"{name}, both ends and density: {what}", unit, mine, method, theirs, goal, met, note)
+    error = f"{name}, both ends: worst relative error"
+    yield Comparison(error, "", (worst(ours),), target=f"<= {TOLERANCE:g}", met=right(ours))
+    kept = ours["kept_mb"]
+    if kept is not None:
+        yield Comparison(f"{name}: memory kept after a probe", "MB", (kept,), target="<= 1 MB", met=kept <= 1)
+    yield from _pyhessian(name, ours, methods)
+
+
+_KEYS = {"products": "products", "time": "seconds"}
+
+
+def _pyhessian(name: str, ours: Found, methods: Found) -> Iterator[Comparison]:
+    for method in ("PyHessian, defaults", "PyHessian, told the steps"):
+        peer = methods.get(method, {"failed": ""})
+        if "failed" in peer:
+            continue
+        mine, theirs = (tuple(map(float, run["every"]["seconds"])) for run in (ours, peer))
+        goal = f">= {PYHESSIAN_SPEED:g} of its speed"
+        met = median(theirs) >= PYHESSIAN_SPEED * median(mine)
+        note = "" if right(peer) else f"the peer misses {TOLERANCE:g}: {worst(peer):.1e}"
+        yield Comparison(f"{name}, both ends and density: time", "s", mine, method, theirs, goal, met, note)
+        memory, goal = f"{name}: peak memory beside a gradient's", f"<= {PYHESSIAN_MEMORY:g} times its"
+        met = ours["peak_mb"] <= PYHESSIAN_MEMORY * peer["peak_mb"]
+        yield Comparison(memory, "MB", (ours["peak_mb"],), method, (peer["peak_mb"],), goal, met)
+
+
+def worst(row: Found) -> float:
+    """Return the larger error of the two ends; infinite where an end is not given."""
+    errors = (row["top_error"], row["bottom_error"])
+    return max(float("inf") if error != error else float(error) for error in errors)
+
+
+def right(row: Found) -> bool:
+    """Return whether both ends are within the tolerance in every run."""
+    return worst(row) <= TOLERANCE
+
+
+def _product(name: str, found: Found) -> Iterator[Comparison]:
+    ways = dict(found["ways"])
+    ours = ways.pop("kept graph (ours)")
+    peer, cost = min(((way, cost) for way, cost in ways.items() if "building" not in way), key=lambda pair: pair[1])
+    goal, note = f"<= {MOST_GRADIENTS:g}", ""
+    if "linearize" in peer:
+        note = f"its building costs {ways['torch.func.linearize, its building']:.0f} gradients more"
+    met = ours <= MOST_GRADIENTS
+    yield Comparison(f"{name}: one product, in gradients", "gradients", (ours,), peer, (cost,), goal, met, note)
+
+
+def _density(name: str, found: Found) -> Iterator[Comparison]:
+    ours, plain = found["w1"]["ours"], found["w1"]["plain quadrature"]
+    times = LOWER if name == OUTLIERS else 1.0
+    goal = f">= {times:g} times lower" if times > 1 else "no worse"
+    yield Comparison(
+        f"{name}, density: Wasserstein-1 error at equal products",
+        "mean |eigenvalue|",
+        (ours,),
+        "plain quadrature",
+        (plain,),
+        goal,
+        plain >= times * ours,
+        f"standard errors {found['w1_errors']['ours']:.2g} and {found['w1_errors']['plain quadrature']:.2g}",
+    )
+    others = {way: error for way, error in found["trace"].items() if way != "ours"}
+    if not others:
+        return
+    peer = min(others, key=lambda way: others[way])
+    mine, errors = found["trace"]["ours"], (found["trace_errors"]["ours"], found["trace_errors"][peer])
+    yield Comparison(
+        f"{name}, trace at 99 products: relative error",
+        "",
+        (mine,),
+        peer,
+        (others[peer],),
+        "no worse than the best, up to two standard errors",
+        mine <= others[peer] + 2 * _joined(errors),
+        f"standard errors {errors[0]:.2g} and {errors[1]:.2g}",
+    )
+
+
+def _joined(errors: Sequence[float]) -> float:
+    return float(sum(error**2 for error in errors)) ** 0.5
+
+
+def _warm(name: str, found: Found) -> Iterator[Comparison]:
+    warm, cold, met = float(found["warm"]), float(found["cold"]), found["ratio"] >= WARM
+    what, goal = f"{name}: products for five snapshots", f">= {WARM:g} times fewer"
+    note = f"worst relative error {found['worst_error']:.1e}"
+    yield Comparison(what, "products", (warm,), "five cold starts", (cold,), goal, met, note)

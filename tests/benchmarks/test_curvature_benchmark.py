@@ -1,0 +1,120 @@
+"""The curvature benchmark: its methods agree where they must, and what failed, is missing or falls short is said."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks import curvature, curvature_methods
+from benchmarks.curvature_networks import LATE, NAMES, network
+from benchmarks.curvature_rows import comparisons
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_ours_and_scipy_agree_on_the_small_networks(name: str) -> None:
+    net = network(name, small=True)
+    assert 1900 < sum(p.numel() for p in net.model.parameters()) < 2200
+    net.train(3)
+    before = {key: value.clone() for key, value in net.model.state_dict().items()}
+    ours, theirs = curvature_methods.ours(net, 0, 0), curvature_methods.by_eigsh(net, 0, 0)
+    assert ours.top == pytest.approx(theirs.top, rel=1e-3)
+    assert ours.bottom == pytest.approx(theirs.bottom, rel=1e-3)
+    assert np.sum(ours.weights) == pytest.approx(1)
+    assert ours.products > 8
+    assert ours.gradients in (2, 4)  # of the check by differences
+    assert all((value == before[key]).all() for key, value in net.model.state_dict().items())
+
+
+REFERENCE = {"top": 1.0, "bottom": -0.5, "parameters": 7}
+
+
+def ends(products: int, seconds: float, **more: Any) -> dict[str, Any]:
+    row = {"runs": 2, "products": products, "gradients": 2, "seconds": seconds, "top_error": 1e-4, "bottom_error": 1e-5}
+    row |= {"every": {"products": [products] * 2, "seconds": [seconds] * 2}}
+    return row | {"density": True, "peak_mb": 80.0, "kept_mb": None} | more
+
+
+def shown(found: dict[str, Any], tasks: list[str]) -> Console:
+    console = Console(width=140, record=True, file=io.StringIO(), force_terminal=True)
+    curvature.show(found, tasks, console)
+    return console
+
+
+def test_what_failed_or_is_missing_is_said_and_an_error_over_the_tolerance_stands_out() -> None:
+    ours = ends(22, 0.5, bottom_error=2e-3)
+    methods = {"ours": ours, "other": ends(44, 0.5, bottom_error=float("nan")), "peer": {"failed": "not there"}}
+    net = {"reference": REFERENCE, "ends": methods, "warm": {"failed": "boom"}}
+    warm = {"cold": 90, "warm": 45, "ratio": 2.0, "worst_error": 1e-4}
+    console = shown({"net": net, "good": {"reference": REFERENCE, "warm": warm}}, ["ends", "warm"])
+    text = console.export_text(clear=False)
+    for words in ("not there", "44 (2x)", "not given", "warm, net: boom", "good"):
+        assert words in text
+    assert "\x1b[1;31m2.0e-03" in console.export_text(styles=True)
+
+
+def test_where_ours_or_the_reference_fails_the_others_are_shown() -> None:
+    methods = {"ours": {"failed": "boom"}, "other": ends(44, 0.5)}
+    text = shown({"net": {"reference": REFERENCE, "ends": methods}}, ["ends"]).export_text()
+    assert "boom" in text
+    assert "44" in text
+    text = shown({"net": {"reference": {"failed": "no digits"}}}, ["ends", "warm"]).export_text()
+    assert "net: no reference, so nothing was measured: no digits" in text
+    assert comparisons({"net": {"reference": REFERENCE, "ends": methods}}) == []
+
+
+def test_without_a_reference_nothing_else_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def one(task: str, name: str, *_: Any) -> dict[str, Any]:
+        asked.append((task, name))
+        return {"failed": "no digits"}
+
+    monkeypatch.setattr(curvature, "one", one)
+    found = curvature.measured(["ends", "warm"], 1, every=False, console=Console(file=io.StringIO()))
+    assert asked == [("reference", name) for name in (*NAMES, LATE)]
+    assert all(here["warm"] == {"failed": "no digits"} for here in found.values())
+
+
+def test_the_dearest_package_runs_on_one_network_unless_asked() -> None:
+    on = {name: curvature_methods.DEAREST in curvature.methods_of(name, every=False) for name in (*NAMES, LATE)}
+    assert on == {NAMES[0]: True, NAMES[1]: False, NAMES[2]: False, LATE: False}
+    assert all(curvature_methods.DEAREST in curvature.methods_of(name, every=True) for name in NAMES)
+
+
+def test_each_target_is_met_or_not() -> None:
+    peer = "curvlinops, eigsh both ends"
+    named = {"curvlinops, defaults": ends(151, 10.0), peer: ends(30, 1.0, bottom_error=1e-2)}
+    named["PyHessian, told the steps"] = ends(20, 0.4, peak_mb=39.0)
+    methods = {"ours": ends(20, 0.5, kept_mb=3.0), **named}
+    density = {"w1": {"ours": 0.1, "plain quadrature": 0.19}, "w1_errors": {"ours": 0.01, "plain quadrature": 0.02}}
+    density |= {"trace": {"ours": 0.03, "a": 0.02, "b": 0.05}, "trace_errors": {"ours": 3e-3, "a": 1e-3, "b": 1e-3}}
+    ways = {"kept graph (ours)": 2.0, "anew": 3.0, "torch.func.linearize, its building": 50.0}
+    product = {"ways": ways | {"torch.func.linearize, reused": 1.5}}
+    warm = {"cold": 90, "warm": 60, "ratio": 1.5, "worst_error": 1e-4}
+    here = {"reference": REFERENCE, "ends": methods, "density": density, "product": product, "warm": warm}
+    rows = {(row.what.removeprefix("ConvLSTM"), row.peer_name): row for row in comparisons({"ConvLSTM": here})}
+    met = {key: row.met for key, row in rows.items()}
+    both = ", both ends and density: "
+    assert met == {
+        (f"{both}products", "curvlinops, defaults"): True,
+        (f"{both}time", "curvlinops, defaults"): True,
+        (f"{both}products", peer): False,
+        (f"{both}time", peer): False,
+        (", both ends: worst relative error", ""): True,
+        (": memory kept after a probe", ""): False,
+        (f"{both}time", "PyHessian, told the steps"): False,
+        (": peak memory beside a gradient's", "PyHessian, told the steps"): False,
+        (": one product, in gradients", "torch.func.linearize, reused"): True,
+        (", density: Wasserstein-1 error at equal products", "plain quadrature"): False,
+        (", trace at 99 products: relative error", "a"): False,
+        (": products for five snapshots", "five cold starts"): True,
+    }
+    assert rows[f"{both}products", peer].note == "the peer misses 0.001: 1.0e-02"
+    assert rows[": one product, in gradients", "torch.func.linearize, reused"].note == (
+        "its building costs 50 gradients more"
+    )
+    assert rows[f"{both}products", "curvlinops, defaults"].peer == (151.0, 151.0)
