@@ -20,6 +20,9 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Product = Callable[[Tensor], Tensor]
 
+ROWS = 48
+"""Rows of the basis are allocated so many at a time, and never moved: no moment holds more than one block to spare."""
+
 CANCELLED = 0.5
 """An image of which less than this is new is made orthogonal twice (Daniel, Gragg, Kaufman and Stewart 1976): once
 leaves eps over this share of the basis in it, and Ritz values ask for no more than sqrt(eps) (Simon 1984)."""
@@ -60,9 +63,8 @@ class Krylov:
         self._product = product
         self._against = against
         start = self._deflated(start)
-        n = len(start)
-        self._basis = torch.empty((min(n, 48) + 1, n), dtype=torch.float64, device=start.device)
-        self._basis[0] = start / start.norm()
+        self._blocks: list[Tensor] = []
+        self._add(0, start / start.norm())
         self._alpha: list[float] = []
         self._beta: list[float] = []
         self.rounding = 0.0
@@ -73,34 +75,30 @@ class Krylov:
 
     @property
     def basis(self) -> Tensor:
-        """Orthonormal rows, (m, n)."""
-        return self._basis[: len(self)]
+        """Orthonormal rows, (m, n): a copy where there are many."""
+        return torch.cat(self._rows(len(self)))
 
     def extend(self) -> None:
         """Add one dimension, at the cost of one product."""
         m = len(self)
-        rows = self._basis[: m + 1]
-        image = self._deflated(self._product(rows[m]).to(torch.float64))
-        coefficients = rows @ image
+        rows = self._rows(m + 1)
+        image = self._deflated(self._product(rows[-1][-1]).to(torch.float64))
+        coefficients = _along(rows, image)
         self._alpha.append(float(coefficients[m]))
         if m >= 4:  # symmetry says that all but the last two are zero
             stray = float(coefficients[: m - 1].norm()) * float(np.sqrt(len(image) / (m - 1)))
             self.rounding = max(self.rounding, stray)
-        rest = image - coefficients @ rows
+        rest = image - _sum(rows, coefficients)
         beta = float(rest.norm())
         if beta < CANCELLED * float(image.norm()):  # once more: the first pass leaves what cancellation left
-            rest -= (rows @ rest) @ rows
+            rest -= _sum(rows, _along(rows, rest))
             beta = float(rest.norm())
         scale = max(map(abs, [*self._alpha, *self._beta]))
         if m + 1 == len(image) - self._deflated_rank or beta <= np.finfo(np.float64).eps * len(self) * scale:
             self.exhausted, beta = True, 0.0
         self._beta.append(beta)
         if not self.exhausted:
-            if m + 2 > len(self._basis):
-                grown = torch.empty((2 * len(self._basis), len(image)), dtype=torch.float64, device=image.device)
-                grown[: m + 1] = rows
-                self._basis = grown
-            self._basis[m + 1] = rest / beta
+            self._add(m + 1, rest / beta)
 
     def ritz(self) -> Ritz:
         """Return the Ritz pairs of the space so far."""
@@ -110,7 +108,7 @@ class Krylov:
     @property
     def dimension(self) -> int:
         """Length of the vectors."""
-        return self._basis.shape[1]
+        return self._blocks[0].shape[1]
 
     @property
     def diagonal(self) -> list[float]:
@@ -124,13 +122,18 @@ class Krylov:
     def outside(self, vector: Tensor) -> Tensor:
         """Return the part of a vector (n,) outside the space and what it stays orthogonal to."""
         vector = self._deflated(vector)
-        vector = vector - (self.basis @ vector) @ self.basis
-        return vector - (self.basis @ vector) @ self.basis
+        rows = self._rows(len(self))
+        vector = vector - _sum(rows, _along(rows, vector))
+        return vector - _sum(rows, _along(rows, vector))
+
+    def inside(self, vector: Tensor) -> Tensor:
+        """Return a vector's components (m,) in the basis."""
+        return _along(self._rows(len(self)), vector)
 
     def vectors(self, inner: Array) -> Tensor:
         """Return vectors given in the basis as columns (m, j), as rows (j, n)."""
-        weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._basis.device)
-        return weights @ self.basis
+        weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._blocks[0].device)
+        return _sum(self._rows(len(self)), weights)
 
     @property
     def _deflated_rank(self) -> int:
@@ -140,3 +143,26 @@ class Krylov:
         if self._against is None or not len(self._against):
             return vector
         return vector - (self._against @ vector) @ self._against
+
+    def _add(self, at: int, row: Tensor) -> None:
+        if at % ROWS == 0:
+            shape = min(ROWS, len(row) - at), len(row)
+            self._blocks.append(torch.empty(shape, dtype=torch.float64, device=row.device))
+        self._blocks[at // ROWS][at % ROWS] = row
+
+    def _rows(self, count: int) -> list[Tensor]:
+        """Return the first rows, block by block."""
+        return [block[: count - i * ROWS] for i, block in enumerate(self._blocks) if count > i * ROWS]
+
+
+def _along(rows: list[Tensor], vector: Tensor) -> Tensor:
+    return torch.cat([block @ vector for block in rows])
+
+
+def _sum(rows: list[Tensor], weights: Tensor) -> Tensor:
+    """Return the combination (..., n) of rows with weights (..., m)."""
+    parts = torch.split(weights, [len(block) for block in rows], dim=-1)
+    total = parts[0] @ rows[0]
+    for part, block in zip(parts[1:], rows[1:], strict=True):
+        total += part @ block
+    return total

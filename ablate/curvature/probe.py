@@ -96,7 +96,7 @@ def look(
         enough = partial(settled, dimension=n, starts=plan.probes) if plan.probes else None
         edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick, enough)
         density = _density(hessian, plan, edges, krylov, draws) if plan.probes else None
-        in_basis = krylov.basis @ hessian.gradient.to(torch.float64)
+        in_basis = krylov.inside(hessian.gradient.to(torch.float64))
     gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values
     floor = plan.floor * float(np.abs(values).max())
     certain: Mask = np.asarray(values + edges.rounding < -floor)

@@ -34,7 +34,8 @@ def render(plan: Plan, console: Console) -> None:
 def _probes(probes: ProbesForecast) -> str:
     text = (
         f"probes: {probes.snapshots} snapshots of {probes.trials} trials, for each player at most {probes.products} "
-        f"products with the Hessian each, which take as long as {probes.gradients:.0f} gradients of the probe set"
+        f"products with the Hessian each, which take as long as {probes.gradients:.0f} gradients of the probe set, "
+        f"and at most {probes.basis_bytes / 1000:.2g} GB of memory for each million of its parameters, beside its graph"
     )
     if probes.maps:
         text += f"; {probes.maps} maps of {probes.map_losses} losses"

@@ -20,6 +20,9 @@ STREAMED = 3.4
 BESIDE = 3
 """Products beside the Krylov spaces: one held against a difference of gradients, those along gradient and update."""
 
+BASIS_BYTES = 8
+"""A Krylov space is held in float64, whatever the products are made in."""
+
 SURFACE_POINTS = 15
 """Losses along each side of a map of the loss."""
 
@@ -32,6 +35,7 @@ class ProbesForecast(Frozen):
         snapshots: how many weights are looked at.
         products: most products with the Hessian in one.
         gradients: the same in gradients of the probe set, at the price measured for a product.
+        basis_bytes: most bytes of a Krylov space for each of a player's parameters, whose number a plan does not know.
         maps: how many maps of the loss are made.
         map_losses: losses of the probe set for each.
     """
@@ -40,6 +44,7 @@ class ProbesForecast(Frozen):
     snapshots: int
     products: int
     gradients: float
+    basis_bytes: int
     maps: int
     map_losses: int
 
@@ -87,6 +92,7 @@ def forecast_probes(grid: GridSpec, specs: Sequence[TrialSpec]) -> ProbesForecas
         snapshots=len(specs) * len(plan.at),
         products=products,
         gradients=price * products,
+        basis_bytes=BASIS_BYTES * (plan.steps + 1),
         maps=len(cells) if plan.surface else 0,
         map_losses=SURFACE_POINTS**2,
     )

@@ -93,3 +93,8 @@ def hessian(case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
 
     matrix = torch.func.jacrev(torch.func.jacrev(value), chunk_size=64)(flat).detach().numpy()
     return np.asarray((matrix + matrix.T) / 2)
+
+
+def eigenvalues(case: Case) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the true spectrum, ascending."""
+    return np.linalg.eigvalsh(hessian(case))

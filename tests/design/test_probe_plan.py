@@ -129,7 +129,9 @@ def test_a_plan_counts_the_probes_and_their_cost(load):
     out = io.StringIO()
     render(made, Console(file=out, width=400))
     assert "probes: 36 snapshots of 12 trials, for each player at most 83 products" in out.getvalue()
-    assert "as 216 gradients of the probe set; 6 maps of 225 losses" in out.getvalue()
+    assert made.probes.basis_bytes == 8 * 41
+    memory = "and at most 0.33 GB of memory for each million of its parameters, beside its graph"
+    assert f"as 216 gradients of the probe set, {memory}; 6 maps of 225 losses" in out.getvalue()
 
 
 def test_a_probe_set_of_several_batches_is_streamed_and_dearer(load):
