@@ -48,7 +48,7 @@ def test_a_report_that_claims_something_says_what_that_takes_for_granted(tmp_pat
 @pytest.mark.parametrize(
     ("blocks", "said"),
     [
-        ([3], "at 3 they cover the true value about 71% of the time, 61% if"),
+        ([3], "at 3 they cover the true value about 72% of the time, 61% if"),
         ([5, 40], "at 3 they cover"),
         ([9, 30], "at 6 they cover the true value about 86% of the time"),
         ([39, 39], "at 20 they cover"),
