@@ -36,8 +36,8 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The peer's median over ours: above 1, ours is less. None without a peer, or where ours is 0."""
-        return median(self.peer) / median(self.ours) if self.peer and median(self.ours) else None
+        """The peer's median over ours: above 1, ours is less. None without a peer, or where ours is not above 0."""
+        return median(self.peer) / median(self.ours) if self.peer and median(self.ours) > 0 else None
 
     def cells(self) -> tuple[str, ...]:
         """Return the columns of ``COLUMNS``."""

@@ -48,6 +48,8 @@ PAIRS, REPORTS, REPEATS = 2000, 300, 3
 
 STORED_TRIALS, STORED_BATCHES = 10, 4000
 MOST_US, MOST_SHARE, MOST_BYTES = 5.0, 0.02, 20.0
+LONGEST_STEP_MS = 1.5
+"""A bare step, made to take 1 ms of the processor, took longer by the clock if it shared its core: nothing to judge."""
 Way = Callable[[int, int], Cost]
 """Records so many batches beside as many bare ones, at so many hidden units."""
 
@@ -190,8 +192,9 @@ def measure(repeats: int, pairs: int, reports: int, width: int, stored: tuple[in
         Comparison(
             *("recording over the bare loop, wall", "%", shares),
             target=f"<= {MOST_SHARE:.0%} at a step of 1 ms",
-            met=median(shares) <= MOST_SHARE * 100,
-            note=f"a bare step takes {step_ms:.2f} ms",
+            met=median(shares) <= MOST_SHARE * 100 if step_ms <= LONGEST_STEP_MS else None,
+            note=f"a bare step takes {step_ms:.2f} ms"
+            + ("" if step_ms <= LONGEST_STEP_MS else ": not judged, other work was running"),
         ),
         Comparison(
             *("CPU a row, in that loop", "us", cpu),

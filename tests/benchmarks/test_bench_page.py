@@ -114,6 +114,7 @@ def test_the_page_says_where_it_was_measured() -> None:
 def test_a_row_without_a_peer_has_no_ratio() -> None:
     assert Comparison("x", "s", (1.0,)).ratio is None
     assert Comparison("x", "s", (0.0,), "p", (1.0,)).ratio is None
+    assert Comparison("x", "s", (-0.1,), "p", (1.0,)).ratio is None
     assert Comparison("x", "s", (1.0, 2.0, 3.0), "p", (8.0, 6.0, 7.0)).ratio == 3.5
     assert spread((), "s") == ""
     assert markdown([])[1] == "| --- | --- | --- | --- | --- | --- | --- | --- |"

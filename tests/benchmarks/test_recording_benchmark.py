@@ -83,8 +83,8 @@ def test_tensorboards_writer_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert sum(file.stat().st_size for file in tmp_path.glob("events*")) > 4 * 2 * 20
 
 
-def rows_of(monkeypatch: pytest.MonkeyPatch, cpu_us: float, share: float):
-    cost = Cost(share, cpu_us, 1e-3)
+def rows_of(monkeypatch: pytest.MonkeyPatch, cpu_us: float, share: float, step_s: float = 1e-3):
+    cost = Cost(share, cpu_us, step_s)
     for way in ("ours", "tensorboard", "wandb_offline"):
         monkeypatch.setattr(recording, way, lambda width, pairs: cost)
     one = {"share": 1.0, "cpu_us": 3000.0, "step_s": 1e-3, "driver_us": 1000.0, "bytes": 950.0}
@@ -101,6 +101,13 @@ def test_rows_say_what_was_met_and_count_the_driver(monkeypatch: pytest.MonkeyPa
     assert rows[-1].peer == (950.0,)
     assert 0 < rows[-1].ours[0] < 20
     assert [row.met for row in rows_of(monkeypatch, 6.0, 0.03) if row.target] == [False, False, True]
+
+
+def test_on_a_busy_machine_the_share_of_a_step_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    share, cpu, *_ = rows_of(monkeypatch, 4.0, 0.01, step_s=24e-3)
+    assert share.met is None
+    assert "24.00 ms: not judged" in share.note
+    assert cpu.met is True
 
 
 def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
