@@ -126,24 +126,22 @@ def read_probed(run: Run) -> tuple[Probed, ...]:
         NoProbes: there is none; the message says how to get them.
         StoreError: a part cannot be read.
     """
-    table = run.probes(list(COLUMNS))
-    by_snapshot: dict[tuple[str, int, str], list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
-        by_snapshot.setdefault((row["trial_id"], row["batches"], row["player"]), []).append(row)
+    by_trial: dict[str, dict[tuple[int, str], list[dict[str, Any]]]] = {}
+    for row in run.probes(list(COLUMNS)).to_pylist():
+        by_trial.setdefault(row["trial_id"], {}).setdefault((row["batches"], row["player"]), []).append(row)
     found = []
-    for trial in planned_trials(run.grid):
-        own = sorted(key for key in by_snapshot if key[0] == trial.trial_id)
-        for key in own:
-            rows = by_snapshot[key]
+    for trial in planned_trials(run.grid) if by_trial else ():
+        trial_id = trial.trial_id
+        for (batches, player), rows in sorted(by_trial.get(trial_id, {}).items(), key=lambda pair: pair[0]):
             texts = {row["name"]: row["text"] or "" for row in rows if row["name"] in ("kind", "evidence")}
             found.append(
                 Probed(
-                    trial_id=trial.trial_id,
+                    trial_id=trial_id,
                     arm=trial.arm,
                     block=trial.block,
                     cell=tuple(trial.factors.items()),
-                    batches=key[1],
-                    player=key[2],
+                    batches=batches,
+                    player=player,
                     conditions=_conditions(rows[0]),
                     kind=texts.get("kind", ""),
                     evidence=texts.get("evidence", ""),

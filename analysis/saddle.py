@@ -21,12 +21,13 @@ from analysis.saddle_report import SaddleReport
 from analysis.trials import Trial
 
 
-def saddle(run: Run, seed: int = 0) -> SaddleReport:
+def saddle(run: Run, seed: int = 0, probed: Sequence[Probed] = ()) -> SaddleReport:
     """Analyse the probes of a run.
 
     Args:
         run: the store; only its Parquet files are read.
         seed: seed of every resampling; the same seed gives the same report, byte for byte.
+        probed: what ``read_probed`` gives of the run, if it was read already.
 
     Raises:
         NoProbes: nothing was probed.
@@ -34,7 +35,7 @@ def saddle(run: Run, seed: int = 0) -> SaddleReport:
     """
     grid = run.grid
     trials, recorded = read_trials(run)
-    probed = read_probed(run)
+    probed = probed or read_probed(run)
     compared, refused, dropped = _compared(run, trials, probed)
     time = time_near_saddles(trials, compared, seed)
     found = indicator_contrasts(trials, compared, seed)

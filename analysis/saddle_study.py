@@ -29,7 +29,7 @@ class SaddleStudy(Study):
     @cached_property
     def saddles(self) -> SaddleReport:
         """Everything ``ablate saddle`` says."""
-        return saddle(self.run)
+        return saddle(self.run, probed=self._probed)
 
     def answer(self) -> Html:
         """Show the question and its answer."""

@@ -1,4 +1,4 @@
-"""``ablate gap``, ``verdict`` and ``report`` over 10^8 recorded batches, beside DuckDB on their Parquet, and pandas on CSV.
+"""``ablate gap``, ``verdict`` and ``report`` over 10^8 batches, beside DuckDB on their Parquet and pandas on CSV.
 
 Every measurement is a process from its start to its end, with as many threads as it takes by itself; its memory is its
 largest resident size. The peers give the same outcomes, gaps and first differing batches, which is checked; what else

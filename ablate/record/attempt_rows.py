@@ -125,8 +125,7 @@ class _File:
             footer = self.parquet.metadata
             sizes = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
         self.starts = list(accumulate(sizes, initial=0))
-        told = sum(entry.rows for entry in part.entries) == self.starts[-1]
-        self.entries = part.entries if told else self._seen()
+        self.entries = part.entries if part.rows == self.starts[-1] else self._seen()
 
     def groups(self, low: int, high: int) -> range:
         """Return the row groups that hold the rows from ``low`` up to ``high``, which is not one of them."""

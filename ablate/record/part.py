@@ -46,6 +46,11 @@ class Part:
     schema: Any
     metadata: Mapping[bytes, bytes]
 
+    @property
+    def rows(self) -> int:
+        """How many rows its attempts have."""
+        return sum(entry.rows for entry in self.entries)
+
     @staticmethod
     def read(path: Path) -> Part:
         """Read a part's metadata.

@@ -9,7 +9,7 @@ and supersedes; attempt numbers never repeat, so neither do names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ OWN_GROUP_ROWS = 1024
 MERGE_BELOW_BYTES = 64 * 2**20
 """Parts at least this large are left alone, so that extending a large store does not rewrite it."""
 MOST_PARTS = 64
-"""With more parts than this the small ones are merged at once, so that readers never open very many files."""
+"""With more parts than this the smallest are merged at once, so that readers never open very many files."""
 
 
 class PartedData:
@@ -49,14 +49,15 @@ class PartedData:
         self.heal()
 
     @property
-    def keys(self) -> frozenset[AttemptKey]:
+    def keys(self) -> Set[AttemptKey]:
         """The attempts that are in the data set."""
-        return frozenset(entry.key for part in self._parts for entry in part.entries)
+        return self._keys
 
     def heal(self) -> None:
         """Unlink superseded parts that a crash left behind, and look again at what is there."""
         parts = [Part.read(path) for path in self._paths.parts(self._folder)]
         self._parts = live(parts)
+        self._keys = {entry.key for part in self._parts for entry in part.entries}
         kept = {part.path for part in self._parts}
         for part in parts:
             if part.path not in kept:
@@ -68,13 +69,12 @@ class PartedData:
         Raises:
             StoreError: if the disk is full or fails; nothing was added then.
         """
-        present = self.keys
-        new = {entry: table for entry, table in attempts.items() if entry.key not in present}
+        new = {entry: table for entry, table in attempts.items() if entry.key not in self._keys}
         if new:
             schema = unify(table.schema for table in new.values())
             self._write(sorted(new, key=lambda e: e.order), lambda e: conform(new[e], schema), schema, ())
         if len(self._parts) > MOST_PARTS:
-            self.merge()
+            self._merge_least()
 
     def append(self, entries: Iterable[Entry], rows: Callable[[Entry], Any], schema: Any) -> None:
         """Append one part of attempts that are not there yet, whose tables are made one by one as they are written.
@@ -99,6 +99,7 @@ class PartedData:
         """Take some attempts out of the data set."""
         for part in [p for p in self._parts if any(entry.key in keys for entry in p.entries)]:
             self._rewrite([part], keys)
+        self._keys.difference_update(keys)
 
     def merge(self) -> None:
         """Make one part of all parts that are small, sorted by (arm, block, trial, batch).
@@ -106,9 +107,27 @@ class PartedData:
         Raises:
             StoreError: if the disk is full or fails; everything is as before then.
         """
-        small = [part for part in self._parts if part.path.stat().st_size < MERGE_BELOW_BYTES]
+        small = self._small()
         if len(small) > 1:
             self._rewrite(small, ())
+
+    def _merge_least(self) -> None:
+        """Merge the parts with the fewest rows, and each further one that has no more than those before it together.
+
+        So a row is rewritten about as often as the data set has doubled, not whenever there are many parts again.
+        """
+        chosen: list[Part] = []
+        together = 0
+        for rows, part in sorted(((part.rows, part) for part in self._small()), key=lambda pair: pair[0]):
+            if len(chosen) > 1 and rows > together:
+                break
+            chosen.append(part)
+            together += rows
+        if len(chosen) > 1:
+            self._rewrite(chosen, ())
+
+    def _small(self) -> list[Part]:
+        return [part for part in self._parts if part.path.stat().st_size < MERGE_BELOW_BYTES]
 
     def _rewrite(self, parts: list[Part], without: Collection[AttemptKey]) -> None:
         entries = [entry for part in parts for entry in part.entries if entry.key not in without]
@@ -119,11 +138,12 @@ class PartedData:
             _unlink(part.path)
         self._parts = [part for part in self._parts if part not in parts]
 
-    def _write(self, entries: list[Entry], rows: Any, schema: Any, supersedes: Iterable[Part]) -> None:
+    def _write(self, entries: list[Entry], rows: Any, schema: Any, supersedes: Collection[Part]) -> None:
         holds = head(entries, supersedes)
         path = self._paths.part(self._folder, hashlib.sha256(b"".join(holds.values())).hexdigest()[:16])
         write_parquet(path, schema, _groups(entries, rows), {**self._metadata, **holds})
         self._parts.append(Part.read(path))
+        self._keys.update(entry.key for entry in entries)
 
 
 def _groups(entries: list[Entry], rows: Any) -> Iterator[Any]:

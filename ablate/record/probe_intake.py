@@ -12,7 +12,7 @@ from typing import Any
 from ablate.record.disk import store_io
 from ablate.record.part import Entry
 from ablate.record.parts import PartedData
-from ablate.record.paths import SnapshotKey, StorePaths
+from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
 from ablate.record.tables import probes_table
 
 Rows = Mapping[str, Mapping[str, Any]]
@@ -41,7 +41,8 @@ class ProbeIntake:
 
     def done(self) -> set[SnapshotKey]:
         """Return the snapshots that need not be looked at again: in the data set, or whole in the journal."""
-        return {*self._recorded(), *self._pending, *self._paths.journal_probes()}
+        recorded = (SnapshotKey(*key) for key in self._data.keys)
+        return {*recorded, *self._pending, *self._paths.journal_probes()}
 
     def take(self, key: SnapshotKey, rows: Rows) -> bool:
         """Take in what the probe of a finished trial's snapshot found.
@@ -52,7 +53,7 @@ class ProbeIntake:
         Raises:
             StoreError: if the lines are damaged.
         """
-        if key in self._pending or key in self._recorded():
+        if key in self._pending or self._recorded(key):
             return True
         lines = self._paths.probe_lines(*key)
         if not lines.exists():
@@ -91,7 +92,7 @@ class ProbeIntake:
             owners = sorted({key.trial_id for key in strays})
             said += [f"trial {one}: no finished trial in trials.parquet owns what probes found" for one in owners]
         for key in self._paths.journal_probes():
-            if key.trial_id not in finished or key in self._recorded():
+            if key.trial_id not in finished or self._recorded(key):
                 self._clear(key)
             elif self.take(key, rows):
                 said.append(f"trial {key.trial_id}: what the probe after {key.batches} batches found")
@@ -106,8 +107,8 @@ class ProbeIntake:
         """
         self._data.merge()
 
-    def _recorded(self) -> set[SnapshotKey]:
-        return {SnapshotKey(*key) for key in self._data.keys}
+    def _recorded(self, key: SnapshotKey) -> bool:
+        return AttemptKey(*key) in self._data.keys
 
     def _clear(self, key: SnapshotKey) -> None:
         path = self._paths.probe_lines(*key)

@@ -282,7 +282,7 @@ class Store:
         self.recovered += self._probes.recover(self._table.rows, self.done())
 
     def _take(self, key: AttemptKey) -> None:
-        taken = take(self.paths, key, self._factors, key.trial_id in self.done())
+        taken = take(self.paths, key, self._factors, self._table.is_finished(key.trial_id))
         self._pending[key] = taken
         self._table.put(taken.end)
 

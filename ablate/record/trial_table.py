@@ -70,6 +70,10 @@ class TrialTable:
         """Ids of the trials that need not run again."""
         return {trial_id for trial_id, row in self.rows.items() if row["status"] in FINISHED}
 
+    def is_finished(self, trial_id: str) -> bool:
+        """Say whether a trial need not run again."""
+        return trial_id in self.rows and self.rows[trial_id]["status"] in FINISHED
+
     def counts(self, trial_id: str, attempt: int) -> bool:
         """Say whether this attempt is in the table already, or overtaken by a later one."""
         return self.last_attempt(trial_id) >= attempt
@@ -81,7 +85,7 @@ class TrialTable:
     def put(self, end: Mapping[str, Any]) -> None:
         """Enter an attempt's end as the trial's row, and count it if it failed. A finished trial keeps its row."""
         trial_id = end["trial_id"]
-        if trial_id in self.finished():
+        if self.is_finished(trial_id):
             return
         code, infrastructure = self.failures(trial_id)
         kind = end.get("failure_kind")

@@ -156,3 +156,23 @@ def test_a_row_costs_few_bytes(paths):
 def test_any_reader_sees_every_column(paths):
     add(open_data(paths), rows("a", 0, 2))
     assert ds.dataset(str(paths.batches)).to_table().column_names == batches_schema({}).names
+
+
+def test_what_was_merged_is_not_rewritten_whenever_there_are_many_parts_again(paths, monkeypatch):
+    monkeypatch.setattr(parts, "MOST_PARTS", 8)
+    data, written = open_data(paths), []
+    write = parts.write_parquet
+    monkeypatch.setattr(parts, "write_parquet", lambda *given: [written.append(given[0]), write(*given)])
+    rewritten = 0
+    for block in range(128):
+        add(data, rows("a", block, 4))
+        if len(written) > 1:
+            rewritten += sum(pq.read_metadata(path).num_rows for path in written[1:])
+        assert len(paths.parts(paths.batches)) <= 8
+        written.clear()
+    assert (
+        rewritten <= 128 * 4 * 7
+    )  # a row at most once for each doubling; merging all of them each time takes 3 times it
+    data.merge()
+    assert read(paths).num_rows == 128 * 4
+    assert len(data.keys) == 128
