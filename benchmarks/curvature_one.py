@@ -36,7 +36,7 @@ EXACT = 1e-6
 
 SNAPSHOTS, BETWEEN, STARTS = 5, 10, 3
 LONGEST = 20.0
-TRACE_PRODUCTS, TRACE_SEEDS, DENSITY_SEEDS = 99, 100, 20
+TRACE_PRODUCTS, TRACE_SEEDS, DENSITY_SEEDS = 99, 40, 20
 FOREIGN_SEEDS = 5
 """Starts of packages that take the network itself."""
 
@@ -45,7 +45,7 @@ def reference(name: str, folder: Path, seeds: int) -> dict[str, Any]:
     """Train, keep the weights, find both ends by a long run, and how many steps give them.
 
     The long run is Lanczos to ``EXACT`` from another start. The steps are the most that ``STARTS`` random starts need,
-    and the three that ours waits for a value to stand still.
+    and those that ours waits for a value to stand still.
     """
     net = network(name)
     net.train(STEPS.get(name, TRAINED))
