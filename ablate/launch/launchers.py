@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.cluster.node_types import NodeType
+from ablate.design.trial_spec import Numerics
 from ablate.errors import BadInput, Problem
 from ablate.launch import placement
 from ablate.launch.after import After
@@ -35,8 +36,8 @@ class Launcher(Protocol):
         """What to do about an arm that fits on none of these."""
         ...
 
-    def start(self) -> None:
-        """Be ready to place."""
+    def start(self, first: Numerics | None = None) -> None:
+        """Be ready to place; told how the first trial computes, one may load meanwhile what its process needs."""
         ...
 
     def run(self, tasks: Sequence[TrialTask], after: After, waiting: Waiting | None = None) -> None:

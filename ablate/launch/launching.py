@@ -19,7 +19,7 @@ from ablate.launch.preparation import Preparation
 from ablate.launch.probing import Probed, check_placement, left_to_probe, looked_at_otherwise, never_kept, probe
 from ablate.launch.progress import Display
 from ablate.launch.study import Study
-from ablate.launch.tasks import make_task
+from ablate.launch.tasks import make_tasks
 from ablate.launch.waiting import Waiting
 from ablate.record.remote_store import open_store
 from ablate.record.store import Store
@@ -81,12 +81,12 @@ def launch(
             display.stage(f"checking data, making initial weights for {len(pending)} trials, starting the launcher")
             preparation = Preparation(pending, store.paths.initial, study.search)
             try:
-                launcher.start()  # Ray takes seconds to start, and so do imports and weights: side by side
+                launcher.start(pending[0].numerics)  # Ray, imports and weights take seconds each: side by side
                 prepared = preparation.wait(lambda n, of: display.stage(f"initial weights: {n} of {of}"))
             finally:
                 preparation.cancel()
             _same_code(store, prepared, allow_mixed_code)
-            tasks = [make_task(study, store, spec, prepared) for spec in pending]
+            tasks = make_tasks(study, store, pending, prepared)
             store.publish()
             waiting = Waiting(display.note, lambda: known or launcher.node_types())
             ended = Ended(store, study.grid.outcome, tasks, len(study.specs), display, waiting)

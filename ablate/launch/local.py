@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ablate.cluster.node_types import NodeType
+from ablate.design.trial_spec import Numerics
 from ablate.launch.after import After, Then
 from ablate.launch.placement import Node, this_machine
 from ablate.launch.room import Room
@@ -39,7 +40,7 @@ class LocalLauncher:
 
     if_unmet = ""
 
-    def start(self) -> None:
+    def start(self, first: Numerics | None = None) -> None:
         """Nothing to start: fork servers come up with the first trial that needs them."""
 
     def close(self) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.cluster.node_types import NodeType
+from ablate.design.trial_spec import Numerics
 from ablate.launch.after import After
 from ablate.launch.placement import Node, this_machine
+from ablate.trial.isolation import Isolation
 from ablate.trial.task import TrialTask
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class RayLauncher:
         self._code = code
         self._store = store
         self._leave_at_once = leave_at_once
+        self._servers = Isolation(launch_id)
 
     @cached_property
     def _tune(self) -> TuneLauncher:
@@ -70,13 +73,19 @@ class RayLauncher:
         """What to do about an arm that fits on no node, where no node types are known."""
         return "If the cluster adds nodes, name the file that says which: --cluster FILE." if self._address else ""
 
-    def start(self) -> None:
+    def start(self, first: Numerics | None = None) -> None:
         """Start an embedded Ray, or reach the cluster.
+
+        Args:
+            first: how the first trial computes. Beside an embedded Ray its fork server is started meanwhile, so that
+                torch is imported once Ray has an actor for the trial; a cluster's nodes start theirs themselves.
 
         Raises:
             UnmetPlacement: no cluster answers at the address.
             StoreError: a node of the cluster writes elsewhere than this process reads.
         """
+        if first and not self._address:
+            self._servers.start(first)
         self._tune.start()
         if self._address and self._store:
             from ablate.launch.ray_nonce import check_shared
@@ -89,5 +98,6 @@ class RayLauncher:
 
     def close(self) -> None:
         """Leave Ray, if it was needed."""
+        self._servers.close()
         if "_tune" in self.__dict__:
             self._tune.close()

@@ -39,6 +39,6 @@ class Lookout(tune.Callback):
         """Look, unless it was done just now."""
         if time.monotonic() - self._looked >= LOOK_S:
             self._looked = time.monotonic()
-            pending = [self._tasks[one.config["trial_id"]] for one in trials if one.status == Trial.PENDING]
+            pending = [self._tasks[one.config["trial"]["id"]] for one in trials if one.status == Trial.PENDING]
             asking = [(task.spec.arm, task.share) for task in pending]  # workers may be on several nodes
             self._waiting.look(asking, [Node(*named(node)) for node in alive()], self._looked)

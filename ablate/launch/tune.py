@@ -11,7 +11,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 
 import ray
 from ray import tune
+from ray.tune.experiment import Trial
 from ray.tune.schedulers import FIFOScheduler
 
 from ablate.launch.after import After, Then
@@ -47,7 +49,10 @@ from ablate.trial.task import TrialEnd, TrialTask
 from ablate.trial.uploads import Uploading
 
 logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # every failure reaches the user through the study, once
+with contextlib.suppress(ImportError):  # a Ray without it needs no mending
+    from ray.air._internal import usage
 
+    usage.tag_callbacks = lambda callbacks: False  # its statistics import wandb and mlflow where installed: 1.2 s
 
 IN_A_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 """Set by Ray in a launch that was submitted as a job."""
@@ -65,7 +70,7 @@ class TrialActor(tune.Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run the trial named by the configuration."""
-        told = self._workers.told = self.config.get("task") or self._tasks[self.config["trial_id"]]
+        told = self._workers.told = self.config.get("task") or self._tasks[self.config["trial"]["id"]]
         task = on_node(TrialTask.model_validate_json(told), self._folder)
         if refused := without_store(task):
             return {"end": refused.model_dump_json(), "done": True}
@@ -94,13 +99,36 @@ class _Order(FIFOScheduler):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._controller: Any = None
+        self._to_come: deque[Any] = deque()  # the first may run or have ended since
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
-        """Remember the controller."""
+        """Remember the controller, and the trial."""
         self._controller = tune_controller
+        self._to_come.append(trial)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        """Return the first trial to come that has no actor of its own starting, one for a free actor before others.
+
+        A free actor takes this trial over, and Tune ends the actor that was asked for it. Were that one about to start,
+        trials shorter than an actor's start (2 s) would end one actor after the other, and leave all but one core idle.
+        """
+        while self._to_come and self._to_come[0].status != Trial.PENDING:
+            self._to_come.popleft()
+        if self._to_come and (free := self._controller._actor_cache).num_cached_objects:
+            for trial in self._waiting():
+                if free.has_cached_object(trial.placement_group_factory):
+                    return trial
+        return next(self._waiting(), None)
+
+    def _waiting(self) -> Iterator[Any]:
+        return (trial for trial in self._to_come if trial.status == Trial.PENDING and not self._starts(trial))
+
+    def _starts(self, trial: Any) -> bool:
+        actor = self._controller._trial_to_actor.get(trial)
+        return actor is not None and self._controller._actor_manager.is_actor_started(actor)
 
     def again(self, trial: Any, task: TrialTask) -> None:
         """Queue another attempt at a trial; which node it runs on is Ray's choice."""
@@ -155,7 +183,7 @@ class _Listener(tune.Callback):
             self.failure, self.stop = error, True
 
     def _task(self, trial: Any) -> TrialTask:
-        return self._tasks[trial.config["trial_id"]]
+        return self._tasks[trial.config["trial"]["id"]]
 
 
 class _Stopper(tune.Stopper):
@@ -223,9 +251,8 @@ class TuneLauncher:
         actor = tune.with_parameters(
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
-        placed = tune.with_resources(
-            actor, lambda config: tune.PlacementGroupFactory(bundles(by_id[config["trial_id"]]))
-        )
+        # for every trial Tune unpickles this class several times, with all that the function holds
+        placed = tune.with_resources(actor, lambda config: tune.PlacementGroupFactory(config["trial"]["bundles"]))
         callbacks: list[tune.Callback] = [listener]
         callbacks += [ScaleIn(self._leave_at_once)] if self._leave_at_once else []
         callbacks += [Lookout(by_id, waiting)] if waiting else []
@@ -234,7 +261,9 @@ class TuneLauncher:
         with tempfile.TemporaryDirectory(prefix="ablate-tune-") as storage:
             tuner = tune.Tuner(
                 placed,
-                param_space={"trial_id": tune.grid_search(list(by_id))},
+                param_space={
+                    "trial": tune.grid_search([{"id": key, "bundles": bundles(task)} for key, task in by_id.items()])
+                },
                 tune_config=tune.TuneConfig(
                     reuse_actors=True, scheduler=order, trial_dirname_creator=_id_of, trial_name_creator=_id_of
                 ),
@@ -259,4 +288,4 @@ class TuneLauncher:
 
 
 def _id_of(trial: Any) -> str:
-    return str(trial.config["trial_id"])
+    return str(trial.config["trial"]["id"])

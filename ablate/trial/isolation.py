@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,7 @@ class Isolation:
         self._launch_id = launch_id
         self._holds: dict[str, socket.socket] = {}
         self._holding = threading.Lock()  # the local launcher asks from one thread per running trial
+        self._let_go = False
 
     def run(
         self,
@@ -126,9 +128,21 @@ class Isolation:
                 self._holds[str(path)] = hold
         return _open(path) or self._start(path, environment)
 
+    def start(self, numerics: Numerics) -> None:
+        """Start the server of this arm's environment in the background; why it cannot be had, the first trial says."""
+
+        def connect() -> None:
+            with suppress(AblateError, OSError):
+                self.connect(numerics).close()
+            if self._let_go:  # it was started for nothing
+                self.close()
+
+        threading.Thread(target=connect, daemon=True).start()
+
     def close(self) -> None:
         """Let go of the servers; each ends when nobody holds it."""
-        for hold in self._holds.values():
+        self._let_go = True
+        for hold in list(self._holds.values()):
             hold.close()
         self._holds.clear()
 

@@ -389,3 +389,33 @@ def test_a_probe_that_fails_or_stalls_says_so_and_leaves_its_log(isolated: Isola
         assert end.status == "failed"
         assert words.format(task.spec.trial_id) in end.error
         assert "snapshot after 0 batches" in StorePaths(tmp_path).probe_log(task.spec.trial_id).read_text()
+
+
+def test_a_server_started_ahead_is_the_one_that_forks(isolated: Isolation, tmp_path: Path) -> None:
+    task = make_task(tmp_path, "small_trainables:Line")
+    isolated.start(task.numerics)
+    assert wait_until(lambda: processes_of(tmp_path), 30)
+    assert isolated.run(task).status == "done"
+    assert len(processes_of(tmp_path)) == 1
+
+
+def test_a_server_started_ahead_and_not_wanted_ends(isolated: Isolation, tmp_path: Path) -> None:
+    isolated.start(Numerics())
+    assert wait_until(lambda: processes_of(tmp_path), 30)
+    isolated.close()
+    assert wait_until(lambda: not processes_of(tmp_path), 100)  # once it has imported torch
+
+
+def test_why_a_server_started_ahead_failed_is_said_by_the_first_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "torch.py").write_text("raise ImportError('this torch is broken')")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    monkeypatch.setenv("ABLATE_TEST", str(tmp_path))
+    broken, task = Isolation(uuid.uuid4().hex), make_task(tmp_path, "small_trainables:Line")
+    broken.start(task.numerics)
+    with pytest.raises(ServerFailed, match="this torch is broken"):
+        broken.run(task)
+    broken.close()
