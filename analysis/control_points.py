@@ -16,12 +16,12 @@ Line = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class SideBySide:
-    """One contrast of arms.
+    """One contrast of arms, or an arm that stands in none, with the controls.
 
     Attributes:
-        label: the contrast.
-        columns: arms: the reference, the other, then the controls of either, those with most
-            blocks first; each with its kind of control, if any.
+        label: the contrast, or the arm.
+        columns: arms: the reference and the other (or the one), then the controls of either, those with most blocks
+            first; each with its kind of control, if any.
         lines: one for each block and cell: its outcome in each column, None where there is none.
     """
 
@@ -31,25 +31,26 @@ class SideBySide:
 
 
 def side_by_side(grid: GridSpec, trials: Sequence[Trial], outcomes: Mapping[str, Outcome]) -> tuple[SideBySide, ...]:
-    """Return every contrast of arms that has an outcome, in the grid's order.
+    """Return every contrast of arms that has an outcome, then every other arm with a control, in the grid's order.
 
     Args:
         grid: the study.
         trials: all planned trials.
         outcomes: by trial id.
     """
+    plain = [one for one in grid.contrasts if one.arms and not any(grid.arms[name].control for name in one.arms)]
+    compared: list[tuple[str, tuple[str, ...]]] = [(one.label, one.arms) for one in plain if one.arms]
+    alone = [name for name in grid.arms if not any(name in arms for _, arms in compared)]
+    repeated = {arm.repeat for arm in grid.arms.values()}
     found = []
-    for contrast in grid.contrasts:
-        if contrast.arms is None or any(grid.arms[name].control for name in contrast.arms):
-            continue
-        reference, other = contrast.arms
-        controls = [name for name, arm in grid.arms.items() if arm.repeat in (reference, other)]
+    for label, arms in [*compared, *((f"arm {name}", (name,)) for name in alone if name in repeated)]:
+        controls = [name for name, arm in grid.arms.items() if arm.repeat in arms]
         controls.sort(key=lambda name: len(grid.arms[name].blocks), reverse=True)
-        names = (reference, other, *controls)
+        names = (*arms, *controls)
         lines = _lines(names, trials, outcomes)
         if lines:
             columns = tuple((name, str(arm_control(grid.arms[name]) or "")) for name in names)
-            found.append(SideBySide(contrast.label, columns, lines))
+            found.append(SideBySide(label, columns, lines))
     return tuple(found)
 
 

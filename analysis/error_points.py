@@ -20,7 +20,8 @@ class ErrorPoint:
         quantity: loss, gradient or update.
         name: parameter or player.
         errors: its distances from float64, one for each audited batch of each trial that kept a row for it; above 0.
-        bound: what rounding explains, the smallest of those batches; None where that is not known.
+        bounds: what rounding explains, the least and the most over those batches; None where that is not known.
+        nearness: the largest error as a share of its own batch's bound; 0 without one.
         exact: rows whose distance is exactly 0, which a logarithmic axis cannot show.
         faults: rows beyond rounding.
     """
@@ -29,14 +30,10 @@ class ErrorPoint:
     quantity: str
     name: str
     errors: tuple[float, ...]
-    bound: float | None
+    bounds: tuple[float, float] | None
+    nearness: float
     exact: int
     faults: int
-
-    @property
-    def nearness(self) -> float:
-        """The largest error as a share of the bound; 0 without one."""
-        return max(self.errors) / self.bound if self.errors and self.bound else 0.0
 
 
 def error_points(rows: Iterable[AuditRow], arms: Sequence[str]) -> tuple[ErrorPoint, ...]:
@@ -71,13 +68,15 @@ def most_telling(points: Sequence[ErrorPoint], most: int) -> list[str]:
 
 def _point(arm: str, quantity: str, name: str, rows: Sequence[AuditRow]) -> ErrorPoint:
     errors = [row.relative for row in rows if row.relative is not None]
-    bounds = [row.allowed / row.scale for row in rows if row.allowed is not None and row.scale]
+    held = [(row.relative, row.allowed / row.scale) for row in rows if row.allowed and row.scale]
+    bounds = [bound for _, bound in held]
     return ErrorPoint(
         arm=arm,
         quantity=quantity,
         name=name,
         errors=tuple(error for error in errors if error > 0),
-        bound=min((bound for bound in bounds if bound > 0), default=None),
+        bounds=(min(bounds), max(bounds)) if bounds else None,
+        nearness=max((error / bound for error, bound in held if error is not None), default=0.0),
         exact=sum(error == 0 for error in errors),
         faults=sum(row.verdict == "bug" for row in rows),
     )

@@ -12,7 +12,7 @@ from analysis.controls import all_contrasts
 from analysis.digits import plural
 from analysis.error_points import error_points
 from analysis.evidence_lines import evidence_lines
-from analysis.figures.beside_controls import draw_beside_controls
+from analysis.figures.beside_controls import NOTHING_BESIDE, draw_beside_controls
 from analysis.figures.captioned import Captioned
 from analysis.figures.distance_to_float64 import draw_distances
 from analysis.figures.divergence_growth import draw_divergence_growth
@@ -106,10 +106,14 @@ class Study:
         trials = len({row.trial_id for row in rows if row.check == "distance"})
         return draw_distances(error_points(rows, arms), arms, trials, self._population)
 
-    def beside_controls(self) -> Captioned:
-        """Draw the outcomes of every contrast's arms beside those of their controls."""
+    def beside_controls(self) -> Captioned | Html:
+        """Draw the outcomes of every contrast's arms beside those of their controls; say so if there is none."""
         found = side_by_side(self.run.grid, self._trials[0], self._outcomes)
-        return draw_beside_controls(found, self.report.outcome, self._population)
+        return (
+            draw_beside_controls(found, self.report.outcome, self._population)
+            if found
+            else Html(f"<p>{NOTHING_BESIDE}</p>")
+        )
 
     def all_evidence(self) -> Html:
         """Show what each verdict rests on, and what would change it."""

@@ -14,7 +14,10 @@ from analysis.control_points import SideBySide
 from analysis.figures.captioned import Captioned
 from analysis.figures.style import n_words, new_figure, style
 
+NOTHING_BESIDE = "No contrast of arms, and no arm with a control, has an outcome yet."
 MOST_PANELS = 6
+LABEL_A_PANEL = 28
+"""Characters of the axis's label that fit beside one panel."""
 LONGEST_NAME = 20
 """Characters of a column's name before it is folded at a hyphen."""
 
@@ -25,7 +28,7 @@ def draw_beside_controls(contrasts: Sequence[SideBySide], outcome: str, populati
     """Draw the contrasts, a row for each.
 
     Args:
-        contrasts: outcomes by block and arm.
+        contrasts: outcomes by block and arm; at least one.
         outcome: the outcome in words, the axis's label.
         population: which seeds, machines and data they speak of.
 
@@ -35,11 +38,11 @@ def draw_beside_controls(contrasts: Sequence[SideBySide], outcome: str, populati
     """
     shown = contrasts[:MOST_PANELS]
     with style():
-        figure = new_figure(0.6 + 2.7 * max(len(shown), 1))
-        axes = figure.subplots(max(len(shown), 1), 1, squeeze=False)
+        figure = new_figure(0.6 + 2.7 * len(shown))
+        axes = figure.subplots(len(shown), 1, squeeze=False)
         for axis, one in zip(axes.flat, shown, strict=False):
             _draw(axis, one)
-        figure.supylabel(outcome, fontsize="medium")
+        figure.supylabel(textwrap.fill(outcome, LABEL_A_PANEL * len(shown)), fontsize="medium")
     return Captioned(figure, "Outcomes of arms and controls, side by side", _caption(contrasts, len(shown), population))
 
 
@@ -70,8 +73,6 @@ def _head(name: str, control: str, n: int) -> str:
 
 
 def _caption(contrasts: Sequence[SideBySide], shown: int, population: str) -> str:
-    if not contrasts:
-        return "No contrast of arms has an outcome yet."
     blocks = n_words([len(one.lines) for one in contrasts[:shown]], "line")
     parts = [
         f"A dot is one trial; a line joins the trials of one block ({blocks}); bar: mean, where no block lacks. An A/A "

@@ -48,7 +48,7 @@ def draw_distances(points: Sequence[ErrorPoint], arms: Sequence[str], trials: in
             axis.set_title(f"{'loss and ' if axis is axes[0] and losses else ''}{head}", fontsize="medium")
             axis.set_yticks(range(rows), [*_loss_names(losses), *names], fontsize="small")
             axis.set_ylim(max(rows, 1) - 0.5, -0.5)
-            axis.set_xlabel("distance from float64, share of the norm\n(log scale)")
+            axis.set_xlabel("distance / norm (log scale)")
         if points:
             _legend(axes[0], arms, look)
             legend_below(figure, axes[0])
@@ -56,14 +56,16 @@ def draw_distances(points: Sequence[ErrorPoint], arms: Sequence[str], trials: in
 
 
 def _draw(axis: Axes, point: ErrorPoint, place: int, arms: Sequence[str], look: tuple[object, str, str]) -> None:
-    """Draw one value's errors as dots and its bound as an upright bar; faults are ringed."""
+    """Draw one value's errors as dots and its bounds as upright bars, least and most joined; faults are ringed."""
     step = 0.7 / max(len(arms), 1)
     y = place + (arms.index(point.arm) - (len(arms) - 1) / 2) * step
     axis.plot(point.errors, [y] * len(point.errors), look[2], color=look[0], ms=4.5, alpha=0.8, lw=0)
     if point.faults and point.errors:
         axis.plot([max(point.errors)], [y], "o", mfc="none", mec="#a3001b", mew=1.6, ms=10, lw=0)
-    if point.bound is not None:
-        axis.plot([point.bound, point.bound], [y - step / 2, y + step / 2], color=look[0], lw=2)
+    if point.bounds is not None:
+        for bound in sorted(set(point.bounds)):
+            axis.plot([bound, bound], [y - step / 2, y + step / 2], color=look[0], lw=2)
+        axis.plot(point.bounds, [y, y], color=look[0], lw=0.8, alpha=0.6)
 
 
 def _legend(axis: Axes, arms: Sequence[str], look: dict[str, tuple[object, str, str]]) -> None:
@@ -85,8 +87,9 @@ def _caption(
         return "No step was held against a float64 reference."
     parts = [
         f"A dot is one audited batch of one trial (n = {plural(trials, 'trial')}): the Euclidean distance of what the "
-        "arm computed from the same step in float64, divided by the norm of the latter. Bars: what rounding explains. "
-        "One block's trials keep every value, the others each batch's worst and what is beyond rounding."
+        "arm computed from the same step in float64, divided by the norm of the latter. Bars: what rounding explains, "
+        "least and most over the batches. One block's trials keep every value, the others each batch's worst and what "
+        "is beyond rounding."
     ]
     left = len({point.name for point in points if point.quantity != "loss"}) - len(names)
     if left:

@@ -28,8 +28,10 @@ from ablate.cli import app
 from ablate.design.spec import Contrast, Margin
 from ablate.design.trial_spec import Numerics
 from ablate.errors import BadInput, VerdictReached
+from analysis.control_points import side_by_side
 from analysis.error_points import error_points, most_telling
 from analysis.fail_on import KNOWN, fail_on, wanted
+from analysis.figures.beside_controls import NOTHING_BESIDE
 from analysis.gap import gap
 from analysis.gap_rows import verdict_rows
 from analysis.opening import opening
@@ -344,7 +346,8 @@ def test_distances_are_drawn_with_their_bounds(tmp_path):
     rows = [row for found in read_audits(run).values() for row in found]
     points = {(p.arm, p.quantity, p.name): p for p in error_points(rows, ["plain", "changed"])}
     wrong = points["changed", "gradient", "conv1.weight"]
-    assert (wrong.faults, max(wrong.errors), wrong.bound) == (6, 0.01, 5e-6)
+    assert (wrong.faults, max(wrong.errors), wrong.bounds) == (6, 0.01, (5e-6, 5e-6))
+    assert wrong.nearness == pytest.approx(0.01 / 5e-6)
     assert (points["changed", "gradient", "zero"].exact, points["changed", "gradient", "zero"].errors) == (6, ())
     assert ("changed", "gradient", "none") not in points
     assert "nudged" not in {arm for arm, _, _ in points}
@@ -361,6 +364,27 @@ def test_a_large_model_shows_the_parameters_nearest_to_their_bounds(tmp_path):
     shown = Study(run.paths.root).distances()
     assert "Shown are the 30 parameters nearest to their bounds; 10 more are farther off." in shown.caption
     assert shown.figure.axes[0].get_yticklabels()[0].get_text() == "layer10.weight"
+
+
+def test_an_error_is_held_against_the_bound_of_its_own_batch(tmp_path):
+    tight = distance(0, "gradient", "w", error=1e-6, bound=2e-6)
+    loose = distance(1, "gradient", "w", error=2e-4, bound=2e-3)  # beyond the tighter one's bound, and no fault
+    run = write_run(tmp_path / "run", grid(ARMS), lambda trial: Told(parted(trial), audits=[tight, loose]))
+    (point,) = error_points([row for found in read_audits(run).values() for row in found], ["plain"])
+    assert point.bounds == (1e-6, 1e-3)
+    assert point.nearness == pytest.approx(0.5)
+    assert point.faults == 0
+
+
+def test_an_arm_in_no_contrast_of_arms_stands_beside_its_controls(tmp_path):
+    spec = grid({"one": arm(2), "again": arm(2, repeat="one")}, factors={"lr": (0.1, 0.2)})
+    here = Study(write_run(tmp_path / "levels", spec, lambda trial: Told(block_losses(trial.block))).paths.root)
+    (shown,) = side_by_side(here.run.grid, here._trials[0], here._outcomes)
+    assert (shown.label, [name for name, _ in shown.columns], len(shown.lines)) == ("arm one", ["one", "again"], 4)
+    assert here.beside_controls().png()[:4] == b"\x89PNG"
+    lone = grid({"one": arm(2)}, factors={"lr": (0.1, 0.2)})
+    alone = Study(write_run(tmp_path / "alone", lone, lambda trial: Told(block_losses(trial.block))).paths.root)
+    assert alone.beside_controls().text == f"<p>{NOTHING_BESIDE}</p>"
 
 
 def test_no_audit_is_drawn_empty_and_many_contrasts_are_named(tmp_path):
