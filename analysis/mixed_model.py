@@ -7,9 +7,9 @@ replication for a kind is the machine. The model, fitted by restricted maximum l
     outcome = block (fixed) + kind (fixed) + machine (random, a variance for each kind) + kind x block (random) + trial
 
 **kind x block** is there because machines of one kind may round alike, and then a seed takes all of them the same way:
-without it the model calls that a property of the kind (on simulated studies up to 39 % of the time instead of 5,
-``docs/statistics.md``). **A variance for each kind**, because CPUs of one make may agree bit by bit while GPUs scatter:
-one common variance rejects too often when the kind with fewer machines scatters more (16 % at 4 and 8 machines).
+without it the model calls that a property of the kind (``docs/statistics.md`` says how often). **A variance for each
+kind**, because CPUs of one make may agree bit by bit while GPUs scatter: one common variance rejects too often when the
+kind with fewer machines scatters more.
 
 **p** is from Student's t, as Wald's z takes a variance from a handful of machines for known. Its degrees of freedom are
 Satterthwaite's (Biometrics Bulletin 2, 1946) for the variance of the difference, the sum of each kind's machines' (one
