@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ablate.design.attainable import holm as attainable
@@ -101,11 +102,13 @@ def _contrasts(
     seed: int,
 ) -> tuple[tuple[ContrastReport, ...], dict[str, int]]:
     """Report on every contrast; return with it how many batches each trial has."""
-    divergences, streams, present = _compare_batches(run, trials, paired, audits)
+    family = [index for index, one in enumerate(paired) if one.control is None]
+    with ThreadPoolExecutor(1) as beside:  # of a large study the resampling takes seconds, and reading waits for files
+        begun = [beside.submit(effect, one.pairing, margin, len(family), seed) for one in paired]
+        divergences, streams, present = _compare_batches(run, trials, paired, audits)
+        effects = [one.result() for one in begun]
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
-    family = [index for index, one in enumerate(paired) if one.control is None]
-    effects = [effect(one.pairing, margin, len(family), seed) for one in paired]
     adjusted = [one.test.p for one in effects]
     smallest = [one.test.smallest for one in effects]
     for index, p in zip(family, holm([adjusted[i] for i in family]), strict=True):

@@ -36,6 +36,8 @@ from benchmarks.own_process import ROOT
 from benchmarks.synthetic_store import Losses, Size, grid_of
 
 FILES, ROWS, MOST_FILES = 10_000, 100, 100
+EVERY = 1000
+"""After so many files the peer makes one of all: each time it rewrites all that there is."""
 TITLE = "Small files compacted while they are read and written"
 
 
@@ -117,13 +119,13 @@ def compact_ours(root: Path, tables: Sequence[tuple[Entry, pa.Table]], read: boo
 
 
 def compact_naive(folder: Path, tables: Sequence[tuple[Entry, pa.Table]], read: bool = True) -> Compacted:
-    """Write a file for each attempt, and every 64 files all of them as one in their place, as scripts do."""
+    """Write a file for each attempt, and every ``EVERY`` files all of them as one in their place, as scripts do."""
     folder.mkdir()
     with reader(folder, ours=False, read=read) as found:
         began = time.perf_counter()
         for at, (_, table) in enumerate(tables):
             pq.write_table(table, folder / f"small-{at}.parquet")
-            if at % 64 == 63 or at == len(tables) - 1:
+            if at % EVERY == EVERY - 1 or at == len(tables) - 1:
                 files = sorted(folder.glob("*.parquet"))
                 pq.write_table(ds.dataset(files, format="parquet").to_table(), folder / f"whole-{at}.parquet")
                 for file in files:
