@@ -145,7 +145,7 @@ def page(count: int, seed: int, command: str, pool: Executor) -> str:
         "the notes of a report that claims a difference or equivalence (`analysis/assumptions.py`).",
         "## Coverage of the 95 % BCa interval",
         rows(("of the", "differences", "blocks", "covers"), coverage_rows, both),
-        "It covers less than it says at all these sizes; a report says so below 40 blocks, with these figures for "
+        "It covers less than it says at all these sizes; a report says so below 40 blocks, with such figures for "
         "normal and log-normal differences (`analysis/bca.py`). No difference is claimed from it alone.",
         "## Headlines",
         "A contrast whose audited differences are rounding, in a family of its own, with a margin of 1 and a one-ulp "
