@@ -1,7 +1,8 @@
 # install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest;
 # gpu: tests marked gpu and the paper's question on CPU and GPU, for a machine with both (results/gpu_gap)
 # bench: every benchmark, beside what is used otherwise (docs/benchmarks.md); nothing else should run meanwhile
-.PHONY: install demo gpu bench test test-slow lint wheel-test clean
+# statistics: how often tests, intervals and headlines are right, by simulation (docs/statistics.md)
+.PHONY: install demo gpu bench statistics test test-slow lint wheel-test clean
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -26,6 +27,9 @@ gpu: $(if $(filter $(BIN)/python,$(GPU_PYTHON)),install)
 
 bench: install
 	PYTHONPATH=. $(BIN)/python benchmarks/all.py
+
+statistics: install
+	PYTHONPATH=. $(BIN)/python benchmarks/error_rates.py --studies 2000 --seed 20261130 --processes 2 --write docs/statistics.md
 
 test: install lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder  # long files have few tests, and would come last
