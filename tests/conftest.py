@@ -28,7 +28,7 @@ ABLATE = Path(sys.executable).with_name("ablate")
 GONE_S = 4.0
 """Trials end within 2 s of their launch's death, fork servers a second after the last trial; the rest is polling."""
 RAY_GONE_S = 30.0
-"""Until the processes of a Ray whose driver was killed are gone: 5 s on an idle machine, over 10 s at a load of 10."""
+"""Until the processes of a Ray whose driver was killed are gone: 3 s on an idle machine."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from ablate.launch.after import After, Then
 from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
+from ablate.launch.ray_leftovers import raylets_own, watch
 from ablate.launch.ray_lookout import Lookout
 from ablate.launch.ray_nodes import alive, named
 from ablate.launch.ray_nonce import without_store
@@ -213,6 +215,7 @@ class TuneLauncher:
         self._address = address
         self._offered = dict(offered or {})
         self._code = code
+        self._watch: subprocess.Popen[bytes] | None = None
 
     def nodes(self) -> list[Node]:
         """Return the live nodes of the cluster, which it reaches for that."""
@@ -234,11 +237,10 @@ class TuneLauncher:
                 options["runtime_env"] = self._code.runtime_env
             reach(self._address, options)
         else:
-            # its agents outlive a killed launch by this long, trying to tell the dead head node of it (Ray: 60 s)
-            os.environ.setdefault("RAY_gcs_rpc_server_reconnect_timeout_s", "5")
             gpus = len(visible_gpus(os.environ))
             options |= {"num_cpus": available_cores(), "num_gpus": gpus, "resources": self._offered}
             ray.init(address="local", include_dashboard=False, **options)
+            self._watch = watch(raylets_own())
         signal.signal(
             signal.SIGTERM, on_sigterm
         )  # Ray's own handler would end the process with code 1 and a stack dump
@@ -285,6 +287,10 @@ class TuneLauncher:
         """Leave Ray; an embedded one ends with everything it started."""
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
             ray.shutdown()  # it prints what it had kept back
+        if self._watch:
+            self._watch.terminate()
+            self._watch.communicate()
+            self._watch = None
 
 
 def _id_of(trial: Any) -> str:
