@@ -28,7 +28,6 @@ from typing import Any
 
 import numpy as np
 from scipy import stats
-from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Codes = np.ndarray[Any, np.dtype[np.int64]]
@@ -133,6 +132,9 @@ def _fit(
     values: Array, kind: Codes, machine: Codes, block: Codes, blocks: int, machines: int
 ) -> tuple[float, float, list[float], float] | None:
     """Return difference, its standard error, the variances (machines of either kind, kind x block) and the rest's."""
+    # not above: the import takes the better part of a second, and few grids say of which kind a machine is
+    from statsmodels.regression.mixed_linear_model import MixedLM, VCSpec
+
     fixed = np.column_stack([kind, block[:, None] == np.arange(blocks)]).astype(np.float64)
     own = (machine[:, None] == np.arange(machines)).astype(np.float64)
     shared = ((kind * blocks + block)[:, None] == np.arange(2 * blocks)).astype(np.float64)

@@ -1,6 +1,8 @@
 """Kinds of machines in reports: over machines, in words, and where kind and machine cannot be told apart."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from rich.console import Console
@@ -195,6 +197,12 @@ def test_machines_on_one_host_are_several_by_the_grids_word_only(analyse):
     _, report = analyse(machines(2, 2), hosts={"c0": "vm", "g0": "vm"})
     said = [note for note in report.notes if "trained on host" in note]
     assert said == ["Machines cm0, gm0 all trained on host vm: they are several by the grid's word only."]
+
+
+def test_a_report_without_kinds_does_not_wait_for_the_mixed_model():
+    code = "import sys, analysis.gap; sys.exit('statsmodels.regression.mixed_linear_model' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("arms", [{"c0": arm(), "g0": arm()}, {"c0": machine("cpu", "a"), "g0": machine("cpu", "b")}])
