@@ -24,7 +24,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.measured import NOT_RUN, Comparison
+from benchmarks.measured import Comparison
 from benchmarks.page import Section, page
 from benchmarks.surroundings import Surroundings
 
@@ -41,14 +41,10 @@ class Script:
     Attributes:
         file: its name in this folder.
         seconds: about how long it takes on two cores, for the estimate of what is left.
-        arguments: what it is given besides ``--json``.
-        needs: a path, from the repository's root, without which it is not run.
     """
 
     file: str
     seconds: float
-    arguments: tuple[str, ...] = ()
-    needs: str = ""
 
     @property
     def name(self) -> str:
@@ -58,7 +54,7 @@ class Script:
     @property
     def alone(self) -> str:
         """The command that runs it by itself, from the repository's root."""
-        return " ".join(["OMP_NUM_THREADS=1 PYTHONPATH=. .venv/bin/python", f"benchmarks/{self.file}", *self.arguments])
+        return f"OMP_NUM_THREADS=1 PYTHONPATH=. .venv/bin/python benchmarks/{self.file}"
 
 
 SCRIPTS = (
@@ -81,9 +77,7 @@ SCRIPTS = (
 def run(script: Script, folder: Path, longest_s: float = LONGEST_S) -> Section:
     """Run a script to its end, however that comes; what it started ends with it."""
     found = folder / f"{script.name}.json"
-    if script.needs and not (ROOT / script.needs).exists():
-        return Section(script.name, script.alone, not_run=f"{script.needs} is not there")
-    words = [sys.executable, str(ROOT / "benchmarks" / script.file), *script.arguments, "--json", str(found)]
+    words = [sys.executable, str(ROOT / "benchmarks" / script.file), "--json", str(found)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     said = folder / f"{script.name}.err"
     began = time.monotonic()
@@ -101,8 +95,6 @@ def run(script: Script, folder: Path, longest_s: float = LONGEST_S) -> Section:
             process.wait()
     seconds = time.monotonic() - began
     last = "\n".join(said.read_text().strip().splitlines()[-5:])
-    if process.returncode == NOT_RUN:
-        return Section(script.name, script.alone, not_run=last)
     if process.returncode or not found.exists():
         return Section(script.name, script.alone, seconds=seconds, failed=f"{ended}\n{last}".strip())
     told: dict[str, Any] = json.loads(found.read_text())
@@ -123,7 +115,7 @@ def run_all(scripts: Sequence[Script], console: Console) -> list[Section]:
             with console.status(f"{place}: {minutes(gone)} gone, about {minutes(left)} left"):
                 section = run(script, Path(folder))
             console.print(f"{place}: {section.outcome}", markup=False, highlight=False)
-            foreseen += 0.0 if section.not_run else script.seconds
+            foreseen += script.seconds
             sections.append(section)
     return sections
 
@@ -146,7 +138,8 @@ def main(words: Sequence[str] | None = None) -> int:
     console, surroundings = Console(), Surroundings.now()
     began = time.monotonic()
     sections = run_all(chosen, console)
-    text = page(surroundings, sections, time.monotonic() - began)
+    others = [name for name, script in known.items() if script not in chosen]
+    text = page(surroundings, sections, others, time.monotonic() - began)
     if file is None:
         console.print(text, markup=False, highlight=False)
     else:

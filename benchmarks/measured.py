@@ -13,8 +13,6 @@ from rich.console import Console
 from rich.table import Table
 
 WIDTH = 150
-NOT_RUN = 77
-"""Exit code of a script that measured nothing; its last words on stderr say why (Automake's for a test skipped)."""
 
 
 @dataclass(frozen=True)

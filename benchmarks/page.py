@@ -10,9 +10,9 @@ from benchmarks.surroundings import Surroundings
 
 READ = """\
 Each row is measured in one run together with what a user would take instead. Values are medians; the least and the
-greatest of the repeats stand behind them. "peer / ours" above 1 says that ours is less. A target that was missed says
-**no**. Wherever the processor's time could be counted it was, since other work on a machine moves it less than the
-clock's.
+greatest of the repeats stand behind them, and what has none was measured once. "peer / ours" above 1 says that ours is
+less. A target that was missed says **no**. Wherever the processor's time could be counted it was, since other work on a
+machine moves it less than the clock's.
 """
 
 
@@ -27,7 +27,6 @@ class Section:
         title: what its rows are about.
         rows: what it found.
         failed: how it failed; empty if it did not.
-        not_run: why it was not run; empty if it was.
     """
 
     name: str
@@ -36,13 +35,10 @@ class Section:
     title: str = ""
     rows: tuple[Comparison, ...] = ()
     failed: str = ""
-    not_run: str = ""
 
     @property
     def outcome(self) -> str:
         """One line for whoever waits."""
-        if self.not_run:
-            return f"not run, because {self.not_run}"
         if self.failed:
             return f"FAILED after {self.seconds:.0f} s: {self.failed}"
         aimed = [row.met for row in self.rows if row.met is not None]
@@ -51,22 +47,22 @@ class Section:
     def lines(self) -> list[str]:
         """Return the section of the page."""
         lines = [f"## {self.title or self.name}", ""]
-        if self.not_run:
-            lines += [f"Not run, because {self.not_run}.", ""]
-        elif self.failed:
+        if self.failed:
             lines += [f"**Failed** after {self.seconds:.0f} s:", "", "```", self.failed, "```", ""]
         else:
             lines += [*markdown(self.rows), "", f"{self.outcome[0].upper()}{self.outcome[1:]}.", ""]
         return [*lines, f"By itself: `{self.alone}`", ""]
 
 
-def page(surroundings: Surroundings, sections: Sequence[Section], seconds: float) -> str:
-    """Return the whole page."""
+def page(surroundings: Surroundings, sections: Sequence[Section], others: Sequence[str], seconds: float) -> str:
+    """Return the whole page; ``others`` are the scripts that were not asked for."""
     failed = [section.name for section in sections if section.failed]
     lines = ["# Benchmarks", "", *READ.splitlines(), "", *surroundings.lines(), ""]
     lines += [f"Written by `{surroundings.command}` in {seconds / 60:.0f} min.", ""]
     if failed:
         lines += [f"**Failed: {', '.join(failed)}.**", ""]
+    if others:
+        lines += [f"Not on this page, since they were not asked for: {', '.join(f'`{name}`' for name in others)}.", ""]
     for section in sections:
         lines += section.lines()
     return "\n".join(lines)

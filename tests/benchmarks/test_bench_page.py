@@ -24,38 +24,41 @@ GOOD = """
 
 @pytest.fixture
 def script(tmp_path: Path):
-    def write(name: str, code: str, **fields: str) -> bench.Script:
+    def write(name: str, code: str) -> bench.Script:
         path = tmp_path / f"{name}.py"
         path.write_text(textwrap.dedent(code))
-        return bench.Script(str(path), 1.0, **fields)
+        return bench.Script(str(path), 1.0)
 
     return write
 
 
-def run_main(monkeypatch: pytest.MonkeyPatch, scripts: list[bench.Script], page: Path) -> int:
+def run_main(monkeypatch: pytest.MonkeyPatch, scripts: list[bench.Script], page: Path, *names: str) -> int:
     monkeypatch.setattr(bench, "SCRIPTS", tuple(scripts))
-    return bench.main(["--page", str(page)])
+    return bench.main([*names, "--page", str(page)])
 
 
 def test_a_failing_script_is_said_and_the_others_go_on(script, tmp_path, monkeypatch, capsys) -> None:
     bad = script("bad", "import sys\nprint('no such [peer]', file=sys.stderr)\nsys.exit(3)")
-    absent = script("absent", f"import sys\nprint('scales are missing', file=sys.stderr)\nsys.exit({bench.NOT_RUN})")
-    needy = script("needy", "raise SystemExit(0)", needs="no/such/folder")
     page = tmp_path / "docs" / "page.md"
-    assert run_main(monkeypatch, [bad, absent, needy, script("good", GOOD)], page) == 1
+    assert run_main(monkeypatch, [bad, script("good", GOOD)], page) == 1
     text = page.read_text()
     assert "**Failed: bad.**" in text
     assert "exit code 3\nno such [peer]" in text
-    assert "Not run, because scales are missing." in text
-    assert "Not run, because no/such/folder is not there." in text
+    assert "Not on this page" not in text
     assert "## Fake things" in text
     assert "| a &#124; thing | 2 ms (1 to 4) | peer | 6 ms | 3 | <= 3 ms | yes |  |" in text
     assert "| another | 5 ms |  |  |  | <= 3 ms | **no** | slow |" in text
     assert "1 of 2 targets met" in text
     assert "benchmarks/" in text.partition("By itself: ")[2]
     said = capsys.readouterr().out
-    assert "[1 of 4]" in said
+    assert "[1 of 2]" in said
     assert "FAILED" in said
+
+
+def test_the_page_names_what_was_not_asked_for(script, tmp_path, monkeypatch) -> None:
+    page, scripts = tmp_path / "page.md", [script(name, GOOD) for name in ("one", "two", "three")]
+    assert run_main(monkeypatch, scripts, page, "two") == 0
+    assert "Not on this page, since they were not asked for: `one`, `three`." in page.read_text()
 
 
 def test_without_failures_the_exit_code_is_0_also_where_a_target_is_missed(script, tmp_path, monkeypatch) -> None:
