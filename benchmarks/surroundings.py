@@ -8,7 +8,6 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
 import psutil
 
@@ -68,9 +67,8 @@ class Surroundings:
 
 
 def _system() -> str:
-    release = Path("/etc/os-release")
-    known = (
-        dict(line.split("=", 1) for line in release.read_text().splitlines() if "=" in line) if release.exists() else {}
-    )
     kernel = f"{platform.system()} {platform.release().split('-')[0]}"
-    return f"{known['PRETTY_NAME'].strip(chr(34))}, {kernel}" if "PRETTY_NAME" in known else kernel
+    try:
+        return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {kernel}"
+    except OSError:  # no Linux, or one that does not say which
+        return kernel
