@@ -10,8 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, chain
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +24,7 @@ _CACHED_GROUPS = 64
 
 
 class AttemptRows:
-    """The attempts in some parts; a context manager that closes their files.
+    """The attempts in some parts, whose files are open until ``close``.
 
     Attributes:
         schema: the common one.
@@ -97,14 +96,6 @@ class AttemptRows:
         """Close the files."""
         for file in self._files:
             file.parquet.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _group(self, file: _File, group: int) -> Any:
         key = (file, group)

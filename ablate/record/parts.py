@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class PartedData:
     def read(self, keys: Collection[AttemptKey]) -> dict[Entry, Any]:
         """Return the tables of some attempts."""
         wanted = [entry for part in self._parts for entry in part.entries if entry.key in keys]
-        with AttemptRows(self._parts) as source:
+        with closing(AttemptRows(self._parts)) as source:
             return {entry: source.rows(entry) for entry in wanted}
 
     def drop(self, keys: Collection[AttemptKey]) -> None:
@@ -132,7 +133,7 @@ class PartedData:
     def _rewrite(self, parts: list[Part], without: Collection[AttemptKey]) -> None:
         entries = [entry for part in parts for entry in part.entries if entry.key not in without]
         if entries:
-            with AttemptRows(parts) as source:
+            with closing(AttemptRows(parts)) as source:
                 self._write(sorted(entries, key=lambda e: e.order), source.rows, source.schema, parts)
         for part in parts:
             _unlink(part.path)

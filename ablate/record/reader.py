@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from ablate.record.attempt_rows import AttemptRows
 from ablate.record.parquet import damage
 from ablate.record.part import Part, live
 from ablate.record.paths import StorePaths
+from ablate.record.read_ahead import read_ahead
 from ablate.record.remote_run import fetched
 from ablate.record.schema import (
     artifacts_schema,
@@ -234,17 +234,8 @@ class Run:
         at_once: int,
         last: int | None,
     ) -> Iterator[dict[str, Any]]:
-        with _retried(lambda: AttemptRows(self._live(folder)), folder) as rows:
-            schema = _chosen(unify([base, rows.schema]), columns)
-            with ThreadPoolExecutor(1) as ahead:
-                waiting: deque[tuple[list[Collection[str]], Future[dict[str, Any]]]] = deque()
-                for some in _together(groups, rows.count, at_once):
-                    trials = [trial_id for group in some for trial_id in group]
-                    waiting.append((some, ahead.submit(rows.of_trials, trials, schema, last)))
-                    if len(waiting) > 1:
-                        yield from _shared_out(*waiting.popleft())
-                while waiting:
-                    yield from _shared_out(*waiting.popleft())
+        with closing(_retried(lambda: AttemptRows(self._live(folder)), folder)) as rows:
+            yield from read_ahead(rows, groups, _chosen(unify([base, rows.schema]), columns), at_once, last)
 
     def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any, coded: bool = False) -> Any:
         def read() -> Any:
@@ -275,28 +266,6 @@ def _chosen(schema: Any, columns: Sequence[str]) -> Any:
 def _coded(schema: Any, text: Collection[str]) -> Any:
     kind = pa.dictionary(pa.int32(), pa.string())
     return pa.schema([field.with_type(kind) if field.name in text else field for field in schema])
-
-
-def _together(
-    groups: Iterable[Collection[str]], count: Callable[[str], int], at_once: int
-) -> Iterator[list[Collection[str]]]:
-    """Put groups together until they have so many rows that reading them is worth a call."""
-    some: list[Collection[str]] = []
-    rows = 0
-    for group in groups:
-        some.append(group)
-        rows += sum(map(count, group))
-        if rows >= at_once:
-            yield some
-            some, rows = [], 0
-    if some:
-        yield some
-
-
-def _shared_out(groups: list[Collection[str]], read: Future[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    found = read.result()
-    for group in groups:
-        yield {trial_id: found[trial_id] for trial_id in group if trial_id in found}
 
 
 def _retried(read: Callable[[], T], folder: Path) -> T:

@@ -170,9 +170,7 @@ def test_what_was_merged_is_not_rewritten_whenever_there_are_many_parts_again(pa
             rewritten += sum(pq.read_metadata(path).num_rows for path in written[1:])
         assert len(paths.parts(paths.batches)) <= 8
         written.clear()
-    assert (
-        rewritten <= 128 * 4 * 7
-    )  # a row at most once for each doubling; merging all of them each time takes 3 times it
+    assert rewritten <= 128 * 4 * 7  # a row at most once for each doubling; merging all parts each time is beyond it
     data.merge()
     assert read(paths).num_rows == 128 * 4
     assert len(data.keys) == 128
