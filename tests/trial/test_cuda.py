@@ -164,7 +164,7 @@ def test_a_loss_on_another_device_than_the_arms_fails_the_trial(
     class OnMeta(Session):
         def __init__(self, *arguments: object) -> None:
             super().__init__(*arguments)  # type: ignore[arg-type]
-            self.device, self.deferred = torch.device("meta"), True
+            self.device = torch.device("meta")
 
         def place(self, tensor: torch.Tensor) -> torch.Tensor:
             return tensor
