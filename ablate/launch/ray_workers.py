@@ -135,13 +135,7 @@ class _RayFollower:
         except ray.exceptions.RayError as error:
             self._forget()
             first = " ".join(str(error).split())[:300]
-            return TrialEnd(
-                trial_id=task.spec.trial_id,
-                attempt=task.attempt,
-                status="failed",
-                kind="infrastructure",
-                error=f"{task.where}: its Ray actor failed: {first}",
-            )
+            return task.failed("infrastructure", f"its Ray actor failed: {first}")
         return TrialEnd.model_validate_json(said)
 
     def kill(self) -> None:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +101,8 @@ class _Order(FIFOScheduler):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._controller: Any = None
-        self._to_come: deque[Any] = deque()  # the first may run or have ended since
+        self._to_come: dict[Any, deque[tuple[int, Any]]] = {}  # by place, numbered; some may run or have ended since
+        self._added = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {}
@@ -109,7 +110,8 @@ class _Order(FIFOScheduler):
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Remember the controller, and the trial."""
         self._controller = tune_controller
-        self._to_come.append(trial)
+        self._added += 1
+        self._to_come.setdefault(trial.placement_group_factory, deque()).append((self._added, trial))
 
     def choose_trial_to_run(self, tune_controller: Any) -> Any:
         """Return the first trial to come that has no actor of its own starting, one for a free actor before others.
@@ -117,16 +119,15 @@ class _Order(FIFOScheduler):
         A free actor takes this trial over, and Tune ends the actor that was asked for it. Were that one about to start,
         trials shorter than an actor's start (2 s) would end one actor after the other, and leave all but one core idle.
         """
-        while self._to_come and self._to_come[0].status != Trial.PENDING:
-            self._to_come.popleft()
-        if self._to_come and (free := self._controller._actor_cache).num_cached_objects:
-            for trial in self._waiting():
-                if free.has_cached_object(trial.placement_group_factory):
-                    return trial
-        return next(self._waiting(), None)
+        free = self._controller._actor_cache
+        firsts = {place: first for place, trials in self._to_come.items() if (first := self._first(trials))}
+        served = [first for place, first in firsts.items() if free.has_cached_object(place)]
+        return min(served or firsts.values(), default=(0, None))[1]  # no two have the same number
 
-    def _waiting(self) -> Iterator[Any]:
-        return (trial for trial in self._to_come if trial.status == Trial.PENDING and not self._starts(trial))
+    def _first(self, trials: deque[tuple[int, Any]]) -> tuple[int, Any] | None:
+        while trials and trials[0][1].status != Trial.PENDING:
+            trials.popleft()
+        return next((one for one in trials if one[1].status == Trial.PENDING and not self._starts(one[1])), None)
 
     def _starts(self, trial: Any) -> bool:
         actor = self._controller._trial_to_actor.get(trial)
@@ -160,19 +161,9 @@ class _Listener(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Pass on that a trial's actor died."""
-        task = self._task(trial)
         lines = str(trial.get_pickled_error() or trial.get_error() or "its actor died").strip().splitlines()
-        where = f"trial {task.spec.trial_id} (arm {task.spec.arm}, block {task.spec.block}), attempt {task.attempt}"
-        self._tell(
-            trial,
-            TrialEnd(
-                trial_id=task.spec.trial_id,
-                attempt=task.attempt,
-                status="failed",
-                kind="infrastructure",
-                error=f"{where}: its Ray actor failed: " + "\n".join(lines[-4:]),
-            ),
-        )
+        words = "its Ray actor failed: " + "\n".join(lines[-4:])
+        self._tell(trial, self._task(trial).failed("infrastructure", words))
 
     def _tell(self, trial: Any, end: TrialEnd) -> None:
         try:

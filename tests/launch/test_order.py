@@ -13,7 +13,7 @@ class Controller:
     def __init__(self, starting=(), free=()):
         self._trial_to_actor = {trial: trial.name for trial in starting}
         self._actor_manager = SimpleNamespace(is_actor_started=lambda actor: True)
-        self._actor_cache = SimpleNamespace(num_cached_objects=len(free), has_cached_object=lambda place: place in free)
+        self._actor_cache = SimpleNamespace(has_cached_object=lambda place: place in free)
 
 
 class TrialDouble(SimpleNamespace):
@@ -67,3 +67,14 @@ def test_a_free_actor_takes_the_first_trial_of_its_kind():
     assert order.choose_trial_to_run(order._controller) is small
     order = order_of(Controller(), big, small)
     assert order.choose_trial_to_run(order._controller) is big
+    order = order_of(Controller(free=["one core", "a GPU"]), big, small)
+    assert order.choose_trial_to_run(order._controller) is big
+
+
+def test_for_a_free_actor_the_trials_of_another_kind_are_not_gone_through():
+    others, small = [trial(f"big {n}", place="a GPU") for n in range(1000)], trial("small")
+    order = order_of(Controller(free=["one core"]), *others, small)
+    looked = []
+    order._starts = lambda one: looked.append(one)
+    assert order.choose_trial_to_run(order._controller) is small
+    assert looked == [others[0], small]
