@@ -105,7 +105,6 @@ class Place:
                 stdout=printed,
                 stderr=subprocess.STDOUT,
                 text=True,
-                start_new_session=True,
                 preexec_fn=_on_cores,
             )
 

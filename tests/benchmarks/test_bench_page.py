@@ -72,8 +72,9 @@ def test_a_script_that_writes_nothing_has_failed(script, tmp_path) -> None:
 def test_a_script_that_never_ends_is_ended_with_what_it_started(script, tmp_path) -> None:
     started = tmp_path / "pid"
     code = f"""
-        import subprocess, sys, time
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        import pathlib, sys, time
+        from benchmarks.launched import Place
+        child = Place(pathlib.Path({str(tmp_path / "place")!r})).start(["sleep", 600])
         open({str(started)!r}, "w").write(str(child.pid))
         time.sleep(600)
     """
