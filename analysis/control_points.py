@@ -38,8 +38,11 @@ def side_by_side(grid: GridSpec, trials: Sequence[Trial], outcomes: Mapping[str,
         trials: all planned trials.
         outcomes: by trial id.
     """
-    plain = [one for one in grid.contrasts if one.arms and not any(grid.arms[name].control for name in one.arms)]
-    compared: list[tuple[str, tuple[str, ...]]] = [(one.label, one.arms) for one in plain if one.arms]
+    compared: list[tuple[str, tuple[str, ...]]] = [
+        (one.label, one.arms)
+        for one in grid.contrasts
+        if one.arms and not any(grid.arms[name].control for name in one.arms)
+    ]
     alone = [name for name in grid.arms if not any(name in arms for _, arms in compared)]
     repeated = {arm.repeat for arm in grid.arms.values()}
     found = []

@@ -75,11 +75,13 @@ def join(specs: Iterable[TrialSpec], recorded: pa.Table) -> tuple[Trial, ...]:
     columns = ["trial_id", "attempt", "status", "batches", "failure_kind", "error", *STREAMS]
     rows = recorded.select([name for name in columns if name in recorded.column_names]).to_pylist()
     last = {row["trial_id"]: row for row in sorted(rows, key=lambda row: row.get("attempt") or 0)}
-    return tuple(_trial(trial_id, spec, last.get(trial_id)) for spec in specs for trial_id in (spec.trial_id,))
+    return tuple(_trial(spec, last) for spec in specs)
 
 
-def _trial(trial_id: str, spec: TrialSpec, row: dict[str, object] | None) -> Trial:
+def _trial(spec: TrialSpec, last: Mapping[str, dict[str, object]]) -> Trial:
+    trial_id = spec.trial_id  # a hash of it all: asked for once
     identity = (trial_id, spec.arm, spec.block, tuple(spec.factors.items()))
+    row = last.get(trial_id)
     if row is None:
         return Trial(*identity, status="missing")
     kind = str(row.get("failure_kind") or "")
