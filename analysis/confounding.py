@@ -84,21 +84,8 @@ class Compared:
     batch: int | None = None
 
 
-def compare_streams(matches: Sequence[Match], hashes: Mapping[str, Hashes]) -> Streams:
-    """Compare the streams of matched trials.
-
-    Args:
-        matches: matched pairs of trials; one that was never run is passed over.
-        hashes: by trial id, of the batches that were watched.
-
-    Returns:
-        Streams: in the order of ``NAMES``.
-    """
-    return sum_up((match.block, compare(match, hashes)) for match in matches)
-
-
 def sum_up(compared: Iterable[tuple[int, Sequence[tuple[str, Compared]]]]) -> Streams:
-    """Return what ``compare`` found of a contrast's matches, each with its block."""
+    """Return what ``compare`` found of a contrast's matches, each with its block; in the order of ``NAMES``."""
     seen: dict[str, list[tuple[int, Compared]]] = {name: [] for name in (*NAMES, *IF_SEEN)}
     for block, streams in compared:
         for name, one in streams:
@@ -144,7 +131,7 @@ def drew_otherwise(matches: Sequence[Match], audits: Mapping[str, Sequence[Audit
 
 
 def compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, Compared]]:
-    """Compare the streams of one matched pair.
+    """Compare the streams of one matched pair; a trial that was never run has none.
 
     Args:
         match: the pair.

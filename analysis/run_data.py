@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from ablate.design.cross import trials as planned_trials
 from ablate.errors import BadInput, Problem, nearest
 from ablate.record.reader import Run
-from analysis.audit_row import COLUMNS, QUIET_COLUMNS, SAVED, AuditRow, audit_rows
+from analysis.audit_row import SAVED, AuditRow
 from analysis.confounding import Hashes
 from analysis.divergence import Trace
+from analysis.folded_audits import COLUMNS, QUIET_COLUMNS, audit_rows
 from analysis.outcomes import Outcome, evaluated_outcomes, window_outcomes
 from analysis.trials import Trial, join
 

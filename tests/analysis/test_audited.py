@@ -1,51 +1,22 @@
-"""What audit rows amount to: coverage, faults in order, precision, references, draws; and what must not fire."""
+"""What audit rows amount to: coverage and faults in order; and what must not fire."""
 
 import dataclasses
 import json
 import math
 
-import pyarrow as pa
 import pytest
-from synthetic import FLOAT32, audit, changed, clean, distance, generator, overwritten
+from auditing import GRADIENT, rows, trial
+from synthetic import FLOAT32, audit, changed, distance
 
 from ablate.audit.distance import FACTOR
-from ablate.audit.roundoff import name_of as recorded_name
-from ablate.record.columns import AUDIT_COLUMNS
-from ablate.record.schema import audits_schema
 from analysis.audit_fault import first_fault
-from analysis.audit_row import COLUMNS, SIMULATIONS, AuditRow, audit_rows
+from analysis.audit_row import SIMULATIONS, AuditRow
 from analysis.audit_words import audited_line, covered, fault_words, nearest_words, what_is_wrong
 from analysis.audited import audited
-from analysis.confounding import GLOBAL_DRAWS, Hashes, compare_streams, drew_otherwise, generator_states
 from analysis.digits import share, times
-from analysis.guard_findings import coverage
-from analysis.pairing import Match
-from analysis.precision import UNITS, Precision, coarsest, name_of
-from analysis.reference_agreement import disagreement
-from analysis.trials import Trial
+from analysis.precision import Precision
 
-GRADIENT = {"check": "distance", "quantity": "gradient", "name": "conv1.weight", "batch_index": 0}
 WRONG = {"verdict": "bug", "error": 0.02, "own_error": 0.02, "own_bound": 1e-14}
-
-
-def rows(columns, trial="t1", arm="a", block=0, attempt=1):
-    return list(audit_rows(*tables(who(columns, trial, arm, block, attempt))))
-
-
-def who(columns, trial="t1", arm="a", block=0, attempt=1):
-    return [{"trial_id": trial, "arm": arm, "block": block, "attempt": attempt} | row for row in columns]
-
-
-def tables(found):
-    """Return the two tables that ``audit_rows`` takes: what was quiet, and the rest."""
-    schema = audits_schema({})
-    quiet = [row for row in found if (row["check"], row.get("verdict")) == ("saved_tensors", "clean")]
-    others = [row for row in found if row not in quiet]
-    return [pa.Table.from_pylist(some, schema=schema) for some in (quiet, others)]
-
-
-def trial(name="t1", arm="a", block=0, status="done", **hashes):
-    return Trial(name, arm, block, status=status, hashes={"initial_hash": "w", **hashes})
 
 
 def side(columns, **options):
@@ -225,148 +196,6 @@ def test_what_is_not_finite_reaches_no_report():
     assert not {"nan", "inf"} & set(audited_line(found).split())
 
 
-def test_what_an_earlier_attempt_saw_of_batches_that_a_resumed_one_skipped_still_counts():
-    early = who([distance(batch, "loss", "model", error=1.0) for batch in (0, 1)], attempt=1)
-    late = who([distance(1, "loss", "model", error=2.0)], attempt=2)
-    found = audit_rows(*tables([*early, *late]))
-    assert [(row.batch_index, row.error) for row in found] == [(0, 1.0), (1, 2.0)]
-
-
-def test_rows_of_quiet_batches_are_folded_and_counted_as_if_each_had_been_kept():
-    draws = generator("quiet")
-    found = []
-    for trial_id in ("t1", "t2", "t3"):
-        for attempt, batches in ((1, range(0, 40)), (2, range(20, 60))):
-            columns = [clean(batch, int(draws.integers(1, 99))) for batch in batches if draws.random() < 0.8]
-            columns += [overwritten(batch)[1] for batch in batches for _ in range(2) if draws.random() < 0.1]
-            columns += [{"batch_index": None, "check": "scope", "verdict": None, "detail": "nothing"}]
-            found += who(columns, trial_id, attempt=attempt if trial_id != "t3" else 1)
-    last = {}
-    for row in found:
-        last[row["trial_id"], row["batch_index"]] = max(
-            last.get((row["trial_id"], row["batch_index"]), 0), row["attempt"]
-        )
-    kept = [row for row in found if row["attempt"] == last[row["trial_id"], row["batch_index"]]]
-    saved = [row for row in kept if row["check"] == "saved_tensors"]
-    read = audit_rows(*tables(found))
-    for trials in (["t1"], ["t2", "t3"], ["t1", "t2", "t3"]):
-        own = [row for row in saved if row["trial_id"] in trials]
-        seen = coverage("arm a", trials, read)
-        assert seen.batches == len({(row["trial_id"], row["batch_index"]) for row in own})
-        assert seen.tensors == sum(row["count"] for row in own)
-        assert seen.fault.batches == len({(r["trial_id"], r["batch_index"]) for r in own if r["verdict"] != "clean"})
-    assert len([row for row in read if row.check == "saved_tensors"]) < len(saved) / 2
-    assert [row.detail for row in read if row.check == "scope"] == [r["detail"] for r in kept if r["check"] == "scope"]
-
-
-@pytest.mark.parametrize("name", ["float64", "float32", "bfloat16"])
-def test_precisions_are_told_apart(name):
-    unit = UNITS[name]
-    assert name_of(unit) == recorded_name(unit) == name
-    assert not Precision(unit, name).coarser_than(unit)
-    assert all(Precision(other, "").coarser_than(unit) for other in UNITS.values() if other > unit)
-
-
-def test_the_coarsest_arithmetic_counts():
-    seen = rows(
-        [
-            *audit(),
-            {"batch_index": 0, "check": "precision", "verdict": "clean", "roundoff": 2.0**-11, "dtype": "tf32-like"},
-        ]
-    )
-    assert coarsest(seen, ["float32"]) == Precision(2.0**-11, "tf32-like")
-    cast = [distance(0, "loss", "model", roundoff=2.0**-11, dtype="float32", verdict="reduced")]
-    assert coarsest(rows(cast), ["float32"]) == Precision(2.0**-11, "tf32")  # a value's type is not the arithmetic's
-    low = {"batch_index": 0, "check": "precision", "verdict": "clean", "roundoff": 2.0**-11, "dtype": "float16"}
-    assert coarsest(rows([*cast, low]), ["float32"]) == Precision(2.0**-11, "float16")
-    assert coarsest([], ["float32", "bfloat16"]) == Precision(2.0**-8, "bfloat16")
-    assert coarsest([], []) is None
-    assert name_of(2.0**-14) == "roundoff 6.1e-05"
-
-
-def pair(mine, theirs, **hashes):
-    matches = [Match(0, trial(), trial("t2", "b", **hashes))]
-    return matches, {"t1": rows(mine), "t2": rows(theirs, "t2", "b")}
-
-
-def test_references_that_differ_are_another_function():
-    found = disagreement(*pair(audit(), changed(audit(), GRADIENT, anchor=1.002)))
-    assert (found.quantity, found.name, found.others) == ("gradient", "conv1.weight", 0)
-    assert found.relative == pytest.approx(1e-3)
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "hashes"),
-    [
-        (audit(), audit(), {}),
-        (audit(), changed(audit(), GRADIENT, anchor=1.0 + 1e-9), {}),
-        (audit(), changed(audit(), GRADIENT, anchor=1.002), {"initial_hash": "another"}),
-        (audit(), changed(audit(), {**GRADIENT, "batch_index": 1}, anchor=1.002), {}),
-        (audit(), changed(audit(), {**GRADIENT, "quantity": "update"}, anchor=1.002), {}),
-        (audit(), changed(audit(), GRADIENT, anchor=1.002, verdict="unjudged"), {}),
-        (audit(), changed(audit(), GRADIENT, anchor=None), {}),
-        (
-            [*audit(), distance(0, "loss", "second")],
-            [*changed(audit(), GRADIENT, anchor=1.002), distance(0, "loss", "second")],
-            {},
-        ),
-        ([], audit(), {}),
-    ],
-)
-def test_references_that_must_not_be_called_different(mine, theirs, hashes):
-    assert disagreement(*pair(mine, theirs, **hashes)) is None
-
-
-def test_a_gradient_of_zero_differs_by_rounding_alone():
-    """Both references hold nothing but rounding of sums of size 1: their relative difference means nothing."""
-    zero = [changed(audit(), GRADIENT, scale=size, anchor=size, bound=1e-6, error=1e-8) for size in (1e-17, 3e-17)]
-    assert disagreement(*pair(*zero)) is None
-
-
-def states(detail, verdict):
-    return Hashes(
-        {0: 1},
-        {0: 1},
-        generator_states(
-            rows([{"batch_index": 2, "check": "draw_state", "verdict": verdict, "near": "torch", "detail": detail}])
-        ),
-    )
-
-
-@pytest.mark.parametrize(
-    ("mine", "theirs", "differs"),
-    [
-        (states("ab", "drawn"), states("cd", "drawn"), True),
-        (states("ab", "clean"), states("cd", "drawn"), True),
-        (states("ab", "drawn"), states("ab", "drawn"), False),
-        (states("ab", "clean"), states("cd", "clean"), False),
-    ],
-)
-def test_generators_that_were_drawn_from_must_stand_alike(mine, theirs, differs):
-    found = compare_streams([Match(0, trial(), trial("t2", "b"))], {"t1": mine, "t2": theirs})
-    assert [str(one) for one in found.mismatches] == ([f"{GLOBAL_DRAWS} (block 0, seen at batch 2)"] if differs else [])
-    assert GLOBAL_DRAWS not in found.missing
-
-
-@pytest.mark.parametrize(("name", "whose"), [("numpy", "NumPy"), ("random", "Python")])
-def test_a_generator_that_nobody_seeds_is_named_if_both_drew_from_it(name, whose):
-    def state(detail):
-        row = {"batch_index": 1, "check": "draw_state", "verdict": "drawn", "near": name, "detail": detail}
-        return Hashes({0: 1}, {0: 1}, generator_states(rows([row])))
-
-    matches = [Match(0, trial(), trial("t2", "b"))]
-    found = compare_streams(matches, {"t1": state("ab"), "t2": state("cd")})
-    words = f"draws of {whose}'s global generator outside the streams (block 0, seen at batch 1)"
-    assert [str(one) for one in found.mismatches] == [words]
-    assert not compare_streams(matches, {"t1": state("ab"), "t2": state("ab")}).mismatches
-
-
-def test_draws_that_went_otherwise_are_a_mismatch():
-    matches, audits = pair(audit(), changed(audit(), {**GRADIENT, "batch_index": 1}, verdict="confounded"))
-    assert str(drew_otherwise(matches, audits)) == f"{GLOBAL_DRAWS} (block 0, seen at batch 1)"
-    assert drew_otherwise(*pair(audit(), audit())) is None
-
-
 def test_shares_and_multiples_have_two_digits_and_no_sign():
     assert [share(value) for value in (0.0, 3.4e-7, 0.0312, 1.0, 14.0)] == [
         "0%",
@@ -381,7 +210,3 @@ def test_shares_and_multiples_have_two_digits_and_no_sign():
         "12,000 times",
         "3e+08 times",
     ]
-
-
-def test_every_column_that_is_read_is_written():
-    assert set(COLUMNS) - {"trial_id", "arm", "block", "attempt"} <= set(AUDIT_COLUMNS)

@@ -1,4 +1,17 @@
-from analysis.confounding import NAMES, Hashes, Mismatch, compare_streams
+import pytest
+from auditing import GRADIENT, pair, rows, trial
+from synthetic import audit, changed
+
+from analysis.confounding import (
+    GLOBAL_DRAWS,
+    NAMES,
+    Hashes,
+    Mismatch,
+    compare,
+    drew_otherwise,
+    generator_states,
+    sum_up,
+)
 from analysis.pairing import Match
 from analysis.trials import STREAMS, Trial
 
@@ -11,6 +24,10 @@ def match(block=0, batches=(60, 60), **other):
         Trial(f"r{block}", "a", block, batches=batches[0], hashes=SAME),
         Trial(f"o{block}", "b", block, batches=batches[1], hashes={**SAME, **other}),
     )
+
+
+def compare_streams(matches, hashes):
+    return sum_up((one.block, compare(one, hashes)) for one in matches)
 
 
 def test_equal_hashes_are_no_mismatch():
@@ -45,3 +62,47 @@ def test_what_was_not_recorded_is_not_called_equal():
     bare = Match(0, Trial("r0", "a", 0), Trial("o0", "b", 0))
     found = compare_streams([bare], {"r0": Hashes({0: 1}, {})})
     assert (found.compared, found.missing) == ((), NAMES)
+
+
+def states(detail, verdict):
+    return Hashes(
+        {0: 1},
+        {0: 1},
+        generator_states(
+            rows([{"batch_index": 2, "check": "draw_state", "verdict": verdict, "near": "torch", "detail": detail}])
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "differs"),
+    [
+        (states("ab", "drawn"), states("cd", "drawn"), True),
+        (states("ab", "clean"), states("cd", "drawn"), True),
+        (states("ab", "drawn"), states("ab", "drawn"), False),
+        (states("ab", "clean"), states("cd", "clean"), False),
+    ],
+)
+def test_generators_that_were_drawn_from_must_stand_alike(mine, theirs, differs):
+    found = compare_streams([Match(0, trial(), trial("t2", "b"))], {"t1": mine, "t2": theirs})
+    assert [str(one) for one in found.mismatches] == ([f"{GLOBAL_DRAWS} (block 0, seen at batch 2)"] if differs else [])
+    assert GLOBAL_DRAWS not in found.missing
+
+
+@pytest.mark.parametrize(("name", "whose"), [("numpy", "NumPy"), ("random", "Python")])
+def test_a_generator_that_nobody_seeds_is_named_if_both_drew_from_it(name, whose):
+    def state(detail):
+        row = {"batch_index": 1, "check": "draw_state", "verdict": "drawn", "near": name, "detail": detail}
+        return Hashes({0: 1}, {0: 1}, generator_states(rows([row])))
+
+    matches = [Match(0, trial(), trial("t2", "b"))]
+    found = compare_streams(matches, {"t1": state("ab"), "t2": state("cd")})
+    words = f"draws of {whose}'s global generator outside the streams (block 0, seen at batch 1)"
+    assert [str(one) for one in found.mismatches] == [words]
+    assert not compare_streams(matches, {"t1": state("ab"), "t2": state("ab")}).mismatches
+
+
+def test_draws_that_went_otherwise_are_a_mismatch():
+    matches, audits = pair(audit(), changed(audit(), {**GRADIENT, "batch_index": 1}, verdict="confounded"))
+    assert str(drew_otherwise(matches, audits)) == f"{GLOBAL_DRAWS} (block 0, seen at batch 1)"
+    assert drew_otherwise(*pair(audit(), audit())) is None

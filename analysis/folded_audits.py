@@ -1,0 +1,109 @@
+"""The rows of ``audits`` made of Arrow tables: the last attempt's count, and what was quiet is folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from analysis.audit_row import SAVED, AuditRow, QuietRow
+
+Index = np.ndarray[Any, np.dtype[np.int64]]
+
+NUMBERS = ("error", "scale", "bound", "noise", "own_error", "own_bound", "roundoff", "anchor")
+WORDS = ("role", "near", "source", "quantity", "name", "reference", "dtype", "detail")
+TEXT = ("trial_id", "arm", "check", "verdict", *WORDS)
+WHOLE = {"block": 0, "batch_index": 0, "count": 1}
+"""Columns of whole numbers, and what they are where nothing was written."""
+COLUMNS = (*TEXT, *WHOLE, *NUMBERS, "shape", "attempt")
+QUIET_COLUMNS = ("trial_id", "arm", "check", "verdict", *WHOLE, "attempt")
+_BATCH_BITS = 40
+"""A batch index is below 2^40."""
+
+
+def audit_rows(quiet: pa.Table, others: pa.Table) -> tuple[AuditRow, ...]:
+    """Return rows of ``audits``, of each trial and batch those of the last attempt that looked at it.
+
+    An attempt that resumed at a checkpoint did not see the first batches; what its forerunner found there still counts.
+    A long trial watches every 50th batch, and a row for each without a finding would be nearly all rows there are: one
+    stands for all of a trial.
+
+    Args:
+        quiet: watched batches in which one check found nothing, with the columns of ``QUIET_COLUMNS``; text may be
+            coded.
+        others: all other rows, with the columns of ``COLUMNS``.
+
+    Returns:
+        tuple: what was quiet first, then the others in their order.
+    """
+    keys, attempts = _keys(quiet, others), np.concatenate([_whole(one["attempt"]) for one in (quiet, others)])
+    if len(attempts) and attempts.min() != attempts.max():
+        seen, at = np.unique(keys, return_inverse=True)
+        last = np.zeros(len(seen), np.int64)
+        np.maximum.at(last, at, attempts)
+        kept = attempts == last[at]
+        quiet, others = quiet.filter(kept[: len(quiet)]), others.filter(kept[len(quiet) :])
+        keys = keys[kept]
+    guarded = np.asarray(pc.equal(others["check"], SAVED).fill_null(False))
+    alone = np.isin(keys[: len(quiet)], keys[len(quiet) :][guarded])
+    folded = _folded(quiet.filter(~alone), keys[: len(quiet)][~alone])
+    return (*folded, *_rows(quiet.filter(alone)), *_rows(others))
+
+
+def _keys(quiet: pa.Table, others: pa.Table) -> Index:
+    """Return a number for each trial and batch, equal for equal ones; of one trial they are next to each other."""
+    columns = [table["trial_id"] for table in (quiet, others)]
+    coded = [c if pa.types.is_dictionary(c.type) else c.dictionary_encode() for c in columns]
+    trials = pa.chunked_array([chunk for column in coded for chunk in column.chunks], pa.dictionary("int32", "string"))
+    codes = trials.unify_dictionaries().combine_chunks().indices.to_numpy().astype(np.int64)
+    return codes << _BATCH_BITS | np.concatenate([1 + _whole(one["batch_index"], -1) for one in (quiet, others)])
+
+
+def _folded(quiet: pa.Table, keys: Index) -> list[QuietRow]:
+    """Return one row for all quiet batches of each trial."""
+    if not len(keys):
+        return []
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    begins = np.flatnonzero(np.diff(keys >> _BATCH_BITS, prepend=-1))
+    first = pa.array(order[begins])
+    tensors = np.add.reduceat(_whole(quiet["count"], 1)[order], begins)
+    batches = np.add.reduceat(np.diff(keys, prepend=-1) != 0, begins, dtype=np.int64)
+    who = (
+        _text(quiet["trial_id"].take(first)),
+        _text(quiet["arm"].take(first)),
+        _whole(quiet["block"].take(first)).tolist(),
+    )
+    return [
+        QuietRow(trial_id, arm, block, 0, SAVED, "clean", count, batches=watched)
+        for trial_id, arm, block, count, watched in zip(*who, tensors.tolist(), batches.tolist(), strict=True)
+    ]
+
+
+def _rows(table: pa.Table) -> list[AuditRow]:
+    known = {name: table[name] for name in COLUMNS if name in table.column_names}
+    values: dict[str, Sequence[Any]] = {name: _text(known[name]) for name in TEXT if name in known}
+    values |= {name: _whole(known[name], null).tolist() for name, null in WHOLE.items() if name in known}
+    values |= {name: _finite_ones(known[name]) for name in NUMBERS if name in known}
+    if "shape" in known:
+        values["shape"] = [tuple(shape or ()) for shape in known["shape"].to_pylist()]
+    columns = [values.get(field.name, [field.default] * len(table)) for field in fields(AuditRow)]
+    return [AuditRow(*row) for row in zip(*columns, strict=True)]
+
+
+def _finite_ones(column: Any) -> list[float | None]:
+    found: list[float | None] = pc.if_else(pc.is_finite(column), column, None).to_pylist()
+    return found
+
+
+def _text(column: Any) -> list[str]:
+    words: list[str] = pc.fill_null(column.cast("string"), "").to_pylist()
+    return words
+
+
+def _whole(column: Any, null: int = 0) -> Index:
+    return pc.fill_null(column, null).to_numpy().astype(np.int64, copy=False)
