@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from scipy.linalg import null_space
 from torch import Tensor
 
 from ablate.curvature.lanczos import Array, Krylov
@@ -57,7 +58,7 @@ def outside(krylov: Krylov, tests: Tensor) -> tuple[float, float]:
 
     The error is the jackknife's: that of the mean over what one test vector fewer gives. It is too large rather than
     too small on average (Efron and Stein 1981). The estimates' own spread would be too small, since they share most of
-    their directions: by a quarter on a ConvLSTM.
+    their directions.
     """
     h, w, r = small(krylov, tests)
     diagonal = np.abs(np.diag(r))
@@ -113,7 +114,5 @@ def _images(krylov: Krylov, columns: Tensor) -> Tensor:
 
 def _complement(krylov: Krylov) -> Tensor:
     """Return an orthonormal basis, as rows, of what few dimensions a space leaves out."""
-    missing = krylov.dimension - len(krylov)
-    eye = torch.eye(krylov.dimension, dtype=torch.float64, device=krylov.basis.device)
-    vectors: Tensor = torch.linalg.svd(eye - krylov.basis.T @ krylov.basis)[0]
-    return vectors.T[:missing]
+    basis = krylov.basis
+    return torch.from_numpy(null_space(basis.cpu().numpy())).to(basis.device).T
