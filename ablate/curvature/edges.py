@@ -134,12 +134,13 @@ def _good(ritz: Ritz, wanted: list[int], rounding: float, tolerance: float, hist
     values = ritz.values[wanted]
     allowed = tolerance * np.abs(values)
     rounded = rounding + _eps(ritz)
-    seen = ritz.residuals[wanted] <= MISSED * np.maximum(_gaps(ritz)[wanted], allowed)
-    good = (_estimates(ritz, rounding)[wanted] <= allowed) & seen | (ritz.residuals[wanted] <= rounded)
     exact = ritz.residuals[wanted] <= rounded
+    near = _estimates(ritz, rounding)[wanted] <= allowed
+    seen = ritz.residuals[wanted] <= MISSED * np.maximum(_gaps(ritz)[wanted], allowed)
     alike = [past for past in history if len(past) == len(values)]
     moved = max((np.abs(past - values) for past in alike), key=lambda d: float(d.max(initial=0)))
-    return np.asarray(good & (exact | ((moved <= allowed) & (len(alike) > SETTLED))))
+    still = (moved <= allowed) & (len(alike) > SETTLED)
+    return np.asarray(exact | (near & seen & still))
 
 
 def _estimates(ritz: Ritz, rounding: float) -> Array:

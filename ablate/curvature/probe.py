@@ -78,7 +78,7 @@ def look(
     """Probe a Hessian that is there already; see ``probe``.
 
     Raises:
-        ValueError: a warm start that is to feed a density.
+        ValueError: a warm start that is to feed a density; too few products for the trace.
     """
     if warm is not None and plan.probes:
         raise ValueError("a warm start is not random, so it cannot feed a density: probes=0")

@@ -15,8 +15,9 @@ import numpy as np
 from ablate.curvature.lanczos import Array
 
 BEYOND = 1e6
-"""A rule whose further node would lie so many times the spectrum's width away is that of Gauss, which then has a node
-at the place wanted, up to 1e-6 of the width; and the eigenproblem would lose digits to the large entry."""
+"""A rule whose further node would lie so many times farther out than the spectrum's ends is that of Gauss, which then
+has a node at the place wanted, up to 1e-6 of the spectrum's size; the eigenproblem would lose digits to the large
+entry."""
 
 
 @dataclass(frozen=True)
