@@ -22,11 +22,10 @@ from ablate.launch.progress import Display
 from ablate.launch.refusal import amounts
 from ablate.launch.study import Study
 from ablate.launch.waiting import Waiting
+from ablate.record.probe_intake import to_look_again
 from ablate.record.reader import Run
 from ablate.record.store import Store
 from ablate.trial.task import ProbeRequest, TrialEnd, TrialTask
-
-AGAIN = "delete the folder probes/ of the store and run `ablate probe`, if these are to be looked at again"
 
 Left = Sequence[tuple[TrialSpec, tuple[int, ...]]]
 """Trials, each with the numbers of batches after which it kept weights that are to be looked at."""
@@ -99,7 +98,7 @@ def looked_at_otherwise(store: Store, plan: CurvaturePlan) -> str:
         ]
         if changed:
             said.append(f"{count} snapshots were looked at before the grid's `probes` changed ({', '.join(changed)})")
-    return "; ".join([*said, AGAIN]) if said else ""
+    return "; ".join([*said, f"if they are to be looked at again, {to_look_again(store.remote)}"]) if said else ""
 
 
 def check_placement(study: Study, plan: CurvaturePlan, launcher: Launcher) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 
 from ablate.design.spec import level_text
 from ablate.record.finding import Finding
+from ablate.record.probe_intake import to_look_again
 from ablate.record.reader import Run
 from ablate.record.trial_table import FINISHED
 
 _LOST = "restore the data set from a copy; no loss or verdict changes"
-_UNLIKE = "delete the folder probes/ and run `ablate probe`: everything is then looked at again, alike"
 
 _OF_OTHERS = ("projection", "projection_loss")
 """Values that a snapshot's surface holds of every other snapshot, which ``text`` names."""
@@ -39,6 +39,7 @@ def probes(run: Run, trials: Mapping[str, Mapping[str, Any]], *, writing: bool) 
 
 def _looked_alike(run: Run) -> Iterator[Finding]:
     """C14; a factor's level may change the data by design, an arm may not."""
+    advice = f"{to_look_again(run.uri)}: everything is then looked at again, alike"
     factors = list(run.grid.factors)
     table = run.probes(["arm", "probe_hash", "mode", *(f"factor.{name}" for name in factors)])
     data: dict[tuple[Any, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -55,7 +56,7 @@ def _looked_alike(run: Run) -> Iterator[Finding]:
                 f"{digest} (arm {', '.join(sorted(arms))})" for digest, arms in sorted(data[levels].items())
             )
             found = f"probes looked at {len(data[levels])} sets of data: {sets}"
-            yield Finding("C14", "error", where, found, _UNLIKE)
+            yield Finding("C14", "error", where, found, advice)
         if len(modes[levels]) > 1:
             found = f"probes looked at the model in modes {' and '.join(sorted(modes[levels]))}"
-            yield Finding("C14", "error", where, found, _UNLIKE)
+            yield Finding("C14", "error", where, found, advice)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ablate.record.disk import store_io
+from ablate.record.manifest import NAME as MANIFEST
 from ablate.record.part import Entry
 from ablate.record.parts import PartedData
 from ablate.record.paths import AttemptKey, SnapshotKey, StorePaths
@@ -17,6 +18,16 @@ from ablate.record.tables import probes_table
 
 Rows = Mapping[str, Mapping[str, Any]]
 """Rows of the table of trials by trial id."""
+
+
+def to_look_again(uri: str | None) -> str:
+    """Say what makes a store forget its probes: at a URI the manifest names their parts, and goes with them.
+
+    Args:
+        uri: where the store is, if it is at a URI; its working copy follows it.
+    """
+    folder = "the folder probes/ of the store"
+    return f"delete {f'{MANIFEST} and {folder}, both at {uri}' if uri else folder}, and run `ablate probe`"
 
 
 class ProbeIntake:

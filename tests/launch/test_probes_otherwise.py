@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,19 @@ def recorded(root: Path, **columns: Any) -> Store:
 def test_what_changed_is_named_with_how_many_and_what_to_do(tmp_path: Path, now: dict[str, Any], changed: str) -> None:
     with recorded(tmp_path, plan=json.dumps(THEN.how)) as store:
         assert looked_at_otherwise(store, THEN.model_copy(update=now)) == (
-            f"2 snapshots were looked at before the grid's `probes` changed ({changed}); delete the folder probes/ of "
-            "the store and run `ablate probe`, if these are to be looked at again"
+            f"2 snapshots were looked at before the grid's `probes` changed ({changed}); if they are to be looked at "
+            "again, delete the folder probes/ of the store, and run `ablate probe`"
         )
+
+
+def test_what_it_says_to_delete_is_looked_at_again(tmp_path: Path) -> None:
+    with recorded(tmp_path, plan=json.dumps(THEN.how)) as store:
+        assert store.probed() == {(SPEC.trial_id, batches) for batches in THEN.at}
+    shutil.rmtree(tmp_path / "probes")
+    with Store.open(tmp_path, make_grid(), b"study: demo\n") as store:
+        assert store.probed() == set()
+        assert store.done() == {SPEC.trial_id}
+        assert looked_at_otherwise(store, THEN.model_copy(update={"k": 3})) == ""
 
 
 def test_other_snapshots_are_no_other_way_to_look(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from ablate.record import mirror
 from ablate.record.manifest import read_manifest
 from ablate.record.paths import StorePaths
+from ablate.record.probe_intake import to_look_again
 from ablate.record.reader import Run
 from ablate.record.remote_store import open_store
 from ablate.remote import lease
@@ -106,6 +107,30 @@ def test_what_was_uploaded_when_a_launch_died_is_taken_in_on_another_machine(buc
         assert again.snapshots() == {(SPEC.trial_id, 0), (SPEC.trial_id, 4)}
     assert lines_left(bucket) == []
     assert Run(uri).probes().num_rows == 8
+
+
+@pytest.mark.parametrize("machine", ["the same", "another"])
+def test_what_it_says_to_delete_is_looked_at_again(bucket, tmp_path, monkeypatch, machine):
+    """Without the parts alone a store would miss objects that its manifest names; a working copy follows the URI."""
+    uri = bucket.uri("runs/demo")
+    with opened(uri) as store:
+        trained(store)
+        on_a_node(store, tmp_path, 0, 4)
+        store.collect_probes(SPEC.trial_id)
+        assert all(store.take_probe(SPEC.trial_id, at) for at in (0, 4))
+    assert to_look_again(uri) == (
+        f"delete manifest.json and the folder probes/ of the store, both at {uri}, and run `ablate probe`"
+    )
+    objects = Objects(uri)
+    for name in ["manifest.json", *objects.names("probes")]:
+        objects.delete(name)
+    if machine == "another":
+        elsewhere(monkeypatch, tmp_path)
+    with opened(uri, "two") as again:
+        assert again.probed() == set()
+        assert again.snapshots() == {(SPEC.trial_id, 0), (SPEC.trial_id, 4)}
+        assert again.done() == {SPEC.trial_id}
+    assert (Run(uri).probes().num_rows, Run(uri).batches().num_rows) == (0, 4)
 
 
 @pytest.mark.slow
