@@ -1,7 +1,7 @@
-"""A training loop of about a millisecond a step, whose steps are recorded and not recorded in turn; and our recording.
+"""A training loop of about a millisecond a step, some steps of which are recorded and some not; and our recording.
 
-What recording costs is the difference of two neighbours, and, with less noise, the processor time from before to after
-the calls themselves: in the loop, so that code and data are as cold as a step leaves them.
+What recording costs is the difference of neighbouring stretches of steps, and, with less noise, the processor time from
+before to after the calls themselves: in the loop, so that code and data are as cold as a step leaves them.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from torch.nn import functional
 
 ROWS, PIXELS, CLASSES, SAMPLES = 32, 784, 10, 4096
 STEP_S = 1e-3
+TURN = 20
+"""Steps of a stretch. Were it one, every bare step would pay for what a recording drove out of the caches."""
 Index = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -53,7 +55,7 @@ class Cost:
     """What one way of recording took.
 
     Attributes:
-        share: wall time of the recorded steps over that of their bare neighbours, less 1.
+        share: wall time of the recorded steps over that of as many bare ones, less 1.
         cpu_us: processor time a recorded batch, of this thread in the calls and of all others of the process.
         step_s: wall time of a bare step.
     """
@@ -93,7 +95,7 @@ class Steps:
 
 
 def width_of(step_s: float = STEP_S) -> int:
-    """Return how many hidden units make a step of about that length on this machine, now."""
+    """Return how many hidden units make a step of about that length on this machine, by the processor's time."""
     width = 128
     for _ in range(4):
         steps, times = Steps(width), []
@@ -107,29 +109,32 @@ def width_of(step_s: float = STEP_S) -> int:
 
 
 def paired(width: int, recording: Recording, pairs: int, close: Callable[[], object] = lambda: None) -> Cost:
-    """Run so many bare steps and as many recorded ones, one after the other; ``close`` ends the recording."""
+    """Run so many bare steps and as many recorded ones, stretch by stretch; ``close`` ends the recording."""
     steps = Steps(width)
     bare_s = recorded_s = calls_s = 0.0
     clock, cpu = time.perf_counter, time.thread_time
     before = time.process_time() - cpu()
-    for number in range(pairs):
+    for first in range(0, pairs, TURN):
+        numbers = range(first, min(first + TURN, pairs))
         began = clock()
-        _, x, y = steps.batch(2 * number)
-        calls_s += cpu() - cpu()  # below zero: what asking for the time takes, which is in the recorded step's too
-        loss, _ = steps.step(x, y)
-        at = cpu()
-        loss.item()  # a bare loop reads its loss too
-        calls_s -= cpu() - at
+        for number in numbers:
+            _, x, y = steps.batch(2 * number)
+            calls_s += cpu() - cpu()  # below zero: what asking for the time takes, which is in the recorded step's too
+            loss, _ = steps.step(x, y)
+            at = cpu()
+            loss.item()  # a bare loop reads its loss too
+            calls_s -= cpu() - at
         bare_s += clock() - began
         began = clock()
-        index, x, y = steps.batch(2 * number + 1)
-        at = cpu()
-        x, y = recording.data(index, x, y)
-        calls_s += cpu() - at
-        loss, accuracy = steps.step(x, y)
-        at = cpu()
-        recording.batch(number, loss, accuracy)
-        calls_s += cpu() - at
+        for number in numbers:
+            index, x, y = steps.batch(2 * number + 1)
+            at = cpu()
+            x, y = recording.data(index, x, y)
+            calls_s += cpu() - at
+            loss, accuracy = steps.step(x, y)
+            at = cpu()
+            recording.batch(number, loss, accuracy)
+            calls_s += cpu() - at
         recorded_s += clock() - began
     at = cpu()
     close()
