@@ -1,13 +1,13 @@
-"""``ablate verdict`` on synthetic runs: every cause and its words, what would change it, appendix, exit code."""
+"""``ablate verdict`` on synthetic runs: every cause and its words, what would change it, appendix."""
 
 import io
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from auditing import ARMS, BUG, GRADIENT, parted, teller
 from rich.console import Console
 from synthetic import (
     Told,
@@ -15,58 +15,23 @@ from synthetic import (
     audit,
     block_losses,
     changed,
-    clean,
-    distance,
-    generator,
     grid,
     overwritten,
     write_run,
 )
-from typer.testing import CliRunner
 
-from ablate.cli import app
 from ablate.design.spec import Contrast, Margin
 from ablate.design.trial_spec import Numerics
-from ablate.errors import BadInput, VerdictReached
-from analysis.control_points import side_by_side
-from analysis.error_points import error_points, most_telling
-from analysis.fail_on import KNOWN, fail_on, wanted
-from analysis.figures.beside_controls import NOTHING_BESIDE
 from analysis.gap import gap
 from analysis.gap_rows import verdict_rows
 from analysis.opening import opening
-from analysis.run_data import read_audits
 from analysis.study import Study
 from analysis.verdict import verdict
 from analysis.verdict_text import print_verdict
 
-ARMS = {"plain": arm(), "changed": arm(way=2), "again": arm(2, "plain"), "nudged": arm(6, "plain", "one-ulp")}
 MARGIN = Margin(value=2.0, unit="percent")
 LABEL = "changed against plain"
-GRADIENT = {"check": "distance", "quantity": "gradient", "name": "conv1.weight", "batch_index": 0}
-BUG = {"verdict": "bug", "error": 0.02, "own_error": 0.02, "own_bound": 1e-14}
 LOW = {"roundoff": 2.0**-8, "dtype": "bfloat16", "bound": 0.05, "verdict": "reduced"}
-
-
-def parted(trial, size=1e-3):
-    """Losses of a trial: those of its block, and for an arm that differs by noise from batch 3 on."""
-    losses = block_losses(trial.block)
-    if trial.arm not in ("plain", "again"):
-        losses[3:] *= (
-            1 + (1e-4 if trial.arm == "nudged" else size) * generator(trial.arm, trial.block).standard_normal()
-        )
-    return losses
-
-
-def teller(rows=None, losses=parted, **hashes):
-    """Tell trials of which the changed arm's audit is ``rows``; all others are audited and clean."""
-
-    def tell(trial):
-        own = audit() if rows is None or trial.arm != "changed" else rows
-        told = hashes if trial.arm == "changed" else {}
-        return Told(losses(trial), audits=[*(clean(batch) for batch in (0, 1, 2, 50)), *own], hashes=told)
-
-    return tell
 
 
 @pytest.fixture
@@ -293,43 +258,6 @@ def test_short_lines_name_the_fault(tmp_path):
     assert said[2].startswith("BUG: fourth against plain: a tensor is overwritten in arm fourth; gap ")
 
 
-def test_words_that_a_script_may_wait_for():
-    assert wanted("bug,Confounded") == {"BUG", "CONFOUNDED"}
-    assert wanted("bitwise-equal, reduced_precision") == {"BITWISE EQUAL", "REDUCED PRECISION"}
-    assert all(wanted(word.lower().replace(" ", "-")) == {word} for word in KNOWN)
-    with pytest.raises(
-        BadInput, match=r"--fail-on: 'bugg' is no verdict\n    did you mean 'bug'\?\n    allowed: bug, "
-    ):
-        wanted("bugg")
-    with pytest.raises(BadInput, match="'' is no verdict"):
-        wanted("")
-
-
-def test_what_a_script_waits_for_is_an_error_and_a_control_only_if_it_is_a_fault(tmp_path):
-    report = verdict(write_run(tmp_path / "run", grid(ARMS, margin=MARGIN), teller()))
-    fail_on(report, wanted("bug,confounded,inconclusive,bitwise-equal"))
-    with pytest.raises(VerdictReached, match=r"^changed against plain: CHAOS, ROUNDING$") as raised:
-        fail_on(report, wanted("chaos,rounding"))
-    assert raised.value.exit_code == 5
-    tell = lambda t: Told(parted(t), audits=overwritten(0) if t.arm == "again" else [])  # noqa: E731
-    with pytest.raises(VerdictReached, match=r"^again against plain: BUG$"):
-        fail_on(verdict(write_run(tmp_path / "b", grid(ARMS), tell)), wanted("bug"))
-
-
-def test_the_command_and_its_exit_codes(tmp_path):
-    run = write_run(tmp_path / "run", grid(ARMS), teller(changed(audit(), GRADIENT, **BUG)))
-
-    command = [str(Path(sys.executable).with_name("ablate")), "verdict", str(run.paths.root)]
-    failed = subprocess.run(
-        [*command, "--json", "--fail-on", "bug,confounded"], capture_output=True, text=True, check=False
-    )
-    assert (failed.returncode, failed.stderr) == (5, "error: changed against plain: BUG\n")
-    assert json.loads(failed.stdout)["contrasts"][0]["headline"] == "BUG"
-    plain = CliRunner().invoke(app, ["verdict", str(run.paths.root)])
-    assert plain.exit_code == 0
-    assert plain.stdout.startswith("BUG: the gradient of conv1.weight is wrong")
-
-
 def test_verdict_loads_neither_torch_nor_ray():
     code = (
         "import sys, analysis.verdict, analysis.verdict_text, analysis.fail_on;"
@@ -338,53 +266,6 @@ def test_verdict_loads_neither_torch_nor_ray():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_distances_are_drawn_with_their_bounds(tmp_path):
-    spare = [distance(0, "gradient", "zero", error=0.0, verdict="equal"), distance(0, "gradient", "none", scale=0.0)]
-    run = write_run(tmp_path / "run", grid(ARMS), teller([*changed(audit(), GRADIENT, **BUG), *spare]))
-    rows = [row for found in read_audits(run).values() for row in found]
-    points = {(p.arm, p.quantity, p.name): p for p in error_points(rows, ["plain", "changed"])}
-    wrong = points["changed", "gradient", "conv1.weight"]
-    assert (wrong.faults, max(wrong.errors), wrong.bounds) == (6, 0.01, (5e-6, 5e-6))
-    assert wrong.nearness == pytest.approx(0.01 / 5e-6)
-    assert (points["changed", "gradient", "zero"].exact, points["changed", "gradient", "zero"].errors) == (6, ())
-    assert ("changed", "gradient", "none") not in points
-    assert "nudged" not in {arm for arm, _, _ in points}
-    assert most_telling(list(points.values()), 1) == ["conv1.weight"]
-    shown = Study(run.paths.root).distances()
-    assert shown.png()[:4] == b"\x89PNG"
-    assert "(n = 20 trials)" in shown.caption
-    assert "6 distances of exactly 0 cannot be shown." in shown.caption
-
-
-def test_a_large_model_shows_the_parameters_nearest_to_their_bounds(tmp_path):
-    many = [distance(0, "gradient", f"layer{n}.weight", error=1e-7 * (n + 1)) for n in range(40)]
-    run = write_run(tmp_path / "run", grid(ARMS), lambda trial: Told(parted(trial), audits=many))
-    shown = Study(run.paths.root).distances()
-    assert "Shown are the 30 parameters nearest to their bounds; 10 more are farther off." in shown.caption
-    assert shown.figure.axes[0].get_yticklabels()[0].get_text() == "layer10.weight"
-
-
-def test_an_error_is_held_against_the_bound_of_its_own_batch(tmp_path):
-    tight = distance(0, "gradient", "w", error=1e-6, bound=2e-6)
-    loose = distance(1, "gradient", "w", error=2e-4, bound=2e-3)  # beyond the tighter one's bound, and no fault
-    run = write_run(tmp_path / "run", grid(ARMS), lambda trial: Told(parted(trial), audits=[tight, loose]))
-    (point,) = error_points([row for found in read_audits(run).values() for row in found], ["plain"])
-    assert point.bounds == (1e-6, 1e-3)
-    assert point.nearness == pytest.approx(0.5)
-    assert point.faults == 0
-
-
-def test_an_arm_in_no_contrast_of_arms_stands_beside_its_controls(tmp_path):
-    spec = grid({"one": arm(2), "again": arm(2, repeat="one")}, factors={"lr": (0.1, 0.2)})
-    here = Study(write_run(tmp_path / "levels", spec, lambda trial: Told(block_losses(trial.block))).paths.root)
-    (shown,) = side_by_side(here.run.grid, here._trials[0], here._outcomes)
-    assert (shown.label, [name for name, _ in shown.columns], len(shown.lines)) == ("arm one", ["one", "again"], 4)
-    assert here.beside_controls().png()[:4] == b"\x89PNG"
-    lone = grid({"one": arm(2)}, factors={"lr": (0.1, 0.2)})
-    alone = Study(write_run(tmp_path / "alone", lone, lambda trial: Told(block_losses(trial.block))).paths.root)
-    assert alone.beside_controls().text == f"<p>{NOTHING_BESIDE}</p>"
 
 
 def test_no_audit_is_drawn_empty_and_many_contrasts_are_named(tmp_path):
