@@ -1,4 +1,4 @@
-"""What the audit costs, in ordinary batches; and what two other ways of comparing say about the same cases.
+"""What the audit costs, in ordinary batches; and what it finds, beside two other ways of comparing.
 
     OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/audit.py [--repeats N] [--json FILE]
 
@@ -14,39 +14,26 @@ launch.
 - slope: what the slope check adds to that in one arm, the first of those that run the same code.
 - an arm with so many blocks: (first + the others) / blocks. The audit is made in every block.
 
-Comparison: arms of the test suite's small trainables, clean ones in other arithmetic and faulty ones. Each way is given
-what the first batch gave in the arm, in a plain float32 arm and in float64: loss, gradients and updates.
-
-- ablate: the verdict of the audit.
-- same: ``torch._dynamo.utils.same`` with its defaults (root mean square error to float64, against the plain arm's).
-- assert_close: ``torch.testing.assert_close`` with its defaults for the type, arm against plain arm.
+What it finds: ``audit_alarms``.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import torch
-from safetensors.torch import load_file
-from torch import Tensor
-
-from ablate.design.trial_spec import AuditPlan, GuardPlan, Numerics, SketchPlan, TrialSpec
-from ablate.record.paths import StorePaths
 from ablate.trial.rerun import Rerun
-from ablate.trial.runner import run_trial
 from ablate.trial.slope_audit import SlopeAudit
-from ablate.trial.task import ReferenceArm, TrialTask
+from benchmarks.audit_alarms import compare
+from benchmarks.audited import run
 from benchmarks.measured import Comparison, arguments, report
 
-TESTS = Path(__file__).parent.parent / "tests" / "trial"
 AIM = 12
 AUDITED, BATCHES = 3, 10
 BLOCKS = (3, 10)
@@ -60,70 +47,10 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 NAMED = {"lr": 1e-3}
 """A setting at its default: named on one side alone, it counts as another one, of the same model."""
 
-SMALL = ("Mlp", "Conv", "BatchNorm", "Lstm", "Attention", "Tied", "Accumulated", "Divided", "Chain", "Sparse", "Duel")
-CLEAN: dict[str, dict[str, Any]] = {
-    "one ulp": {"numerics": Numerics(perturb="one-ulp")},
-    "no oneDNN": {"numerics": Numerics(onednn=False)},
-    "two threads": {"numerics": Numerics(threads=2)},
-    "bfloat16": {"numerics": Numerics(precision="bfloat16")},
-}
-FAULTS: dict[str, dict[str, Any]] = {
-    "gradient 1 % off": {"settings": {"fault": "scaled", "size": 1e-2}},
-    "gradient 0.1 % off": {"settings": {"fault": "scaled", "size": 1e-3}},
-    "gradient 0.01 % off": {"settings": {"fault": "scaled", "size": 1e-4}},
-    "rate 1 % off": {"settings": {"fault": "rate", "size": 1e-2}},
-    "gradient 1 % off, all arms": {"settings": {"fault": "scaled", "size": 1e-2}, "all": True},
-}
-
-
-def run(
-    trainable: str,
-    root: Path,
-    first: int,
-    whole: bool = True,
-    slope: bool = True,
-    kept: Path | None = None,
-    **changes: Any,
-) -> float:
-    """Run a trial; return its processor time in seconds."""
-    fields: dict[str, Any] = {"settings": {}, "numerics": Numerics(), "batches": BATCHES, **changes}
-    all_arms = fields.pop("all", False)
-    reference = fields.pop("reference", None) or (fields["settings"] if all_arms else {})
-    spec = TrialSpec(
-        study="benchmark",
-        trainable=trainable,
-        arm="other",
-        factors={},
-        block=0,
-        guard=GuardPlan(first=0, every=0),
-        audit=AuditPlan(first=first),
-        sketches=SketchPlan(every=0),
-        resources={"CPU": 1.0},
-        **fields,
-    )
-    for folder in StorePaths(root).folders:
-        folder.mkdir(parents=True, exist_ok=True)
-    task = TrialTask(
-        spec=spec,
-        root=str(root),
-        attempt=1,
-        cwd=str(root),
-        search=(str(TESTS),),
-        reference=ReferenceArm(arm="plain", settings=reference, env={}),
-        audit_whole=whole,
-        audit_slope=slope,
-        kept=str(kept) if kept else None,
-    )
-    began = time.process_time()
-    end = run_trial(task)
-    if end.status != "done":
-        raise SystemExit(end.error)
-    return time.process_time() - began
-
 
 @dataclass(frozen=True)
 class Cost:
-    """What the audit of one trial takes, in seconds of processor time, each time; see the columns above."""
+    """What the audit of one trial takes, as the header's columns have it: processor seconds of each repeat."""
 
     batch: tuple[float, ...]
     start: tuple[float, ...]
@@ -235,65 +162,6 @@ def model_rows(name: str, found: Cost) -> list[Comparison]:
         ours = found.in_batches(times)
         target, met = (f"<= {AIM}", median(ours) <= AIM) if what in aimed else ("", None)
         rows.append(Comparison(f"{name}: {what}", "batches", ours, target=target, met=met, note=note))
-    return rows
-
-
-def values(trainable: str, root: Path, **changes: Any) -> tuple[dict[str, Tensor], dict[str, Tensor], bool]:
-    """Return what a trial's first batch gave, the same in float64, and whether the audit raised an alarm."""
-    root.mkdir()
-    kept = root / "kept.safetensors"
-    run(f"audited_trainables:{trainable}", root, 1, kept=kept, batches=1, **changes)
-    found = load_file(kept)
-    arm = {name.removesuffix(".arm"): tensor for name, tensor in found.items() if name.endswith(".arm")}
-    float64 = {name.removesuffix(".float64"): tensor for name, tensor in found.items() if name.endswith(".float64")}
-    files = (root / "journal").glob("*.audits.jsonl")
-    rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    return arm, float64, any(row["verdict"] == "bug" for row in rows)
-
-
-def dynamo_alarm(plain: Mapping[str, Tensor], arm: Mapping[str, Tensor], exact: Mapping[str, Tensor]) -> bool:
-    from torch._dynamo.utils import same
-
-    return not all(same(plain[n].float(), arm[n].float(), exact[n], log_error=lambda *_, **__: None) for n in plain)
-
-
-def close_alarm(plain: Mapping[str, Tensor], arm: Mapping[str, Tensor], dtype: torch.dtype) -> bool:
-    try:
-        for name in plain:
-            torch.testing.assert_close(arm[name].to(dtype), plain[name].to(dtype))
-    except AssertionError:
-        return True
-    return False
-
-
-def compare() -> list[Comparison]:
-    """Print how many alarms each way raises, and return the totals as rows."""
-    rows = []
-    print(f"\n{'alarms raised, of ' + str(len(SMALL)):<30} {'ablate':>7} {'same':>7} {'assert_close':>13}")
-    totals = {"false alarms": [0, 0, 0], "missed faults": [0, 0, 0]}
-    with tempfile.TemporaryDirectory() as folder:
-        for case, changes in {**CLEAN, **FAULTS}.items():
-            counts = [0, 0, 0]
-            for number, trainable in enumerate(SMALL):
-                root = Path(folder) / f"{case} {number}"
-                root.mkdir()
-                common = {"settings": changes["settings"], "all": True} if changes.get("all") else {}
-                plain, _, _ = values(trainable, root / "plain", **common)
-                arm, exact, alarm = values(trainable, root / "arm", **changes)
-                low = changes.get("numerics", Numerics()).precision == "bfloat16"
-                counts[0] += alarm
-                counts[1] += dynamo_alarm(plain, arm, exact)
-                counts[2] += close_alarm(plain, arm, torch.bfloat16 if low else torch.float32)
-            print(f"{case:<30} {counts[0]:>7} {counts[1]:>7} {counts[2]:>13}", flush=True)
-            for way, count in enumerate(counts):
-                totals["false alarms" if case in CLEAN else "missed faults"][way] += (
-                    count if case in CLEAN else len(SMALL) - count
-                )
-    for what, of in (("false alarms", len(CLEAN)), ("missed faults", len(FAULTS))):
-        ours, dynamo, close = totals[what]
-        print(f"{what + ', of ' + str(of * len(SMALL)):<30} {ours:>7} {dynamo:>7} {close:>13}")
-        for peer_name, peer in (("dynamo's same", dynamo), ("assert_close", close)):
-            rows.append(Comparison(f"{what}, of {of * len(SMALL)}", "cases", (ours,), peer_name, (peer,)))
     return rows
 
 
