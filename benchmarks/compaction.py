@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,7 +109,7 @@ def compact_ours(root: Path, tables: Sequence[tuple[Entry, pa.Table]], read: boo
     create_folders(paths)
     settle_spec(paths, grid, b"study: scale\n")
     data = PartedData(paths, paths.batches, {})
-    with reader(root, ours=True, read=read) as found:
+    with read_beside(root, ours=True, read=read) as found:
         began, written = time.perf_counter(), 0
         for entry, table in tables:
             data.add({entry: table})
@@ -121,7 +122,7 @@ def compact_ours(root: Path, tables: Sequence[tuple[Entry, pa.Table]], read: boo
 def compact_naive(folder: Path, tables: Sequence[tuple[Entry, pa.Table]], read: bool = True) -> Compacted:
     """Write a file for each attempt, and every ``EVERY`` files all of them as one in their place, as scripts do."""
     folder.mkdir()
-    with reader(folder, ours=False, read=read) as found:
+    with read_beside(folder, ours=False, read=read) as found:
         began = time.perf_counter()
         for at, (_, table) in enumerate(tables):
             pq.write_table(table, folder / f"small-{at}.parquet")
@@ -134,23 +135,23 @@ def compact_naive(folder: Path, tables: Sequence[tuple[Entry, pa.Table]], read: 
     return Compacted(seconds, len(tables), len(list(folder.glob("*.parquet"))), **found)
 
 
-class reader:  # noqa: N801  # used as a function
-    """Reads ``path`` in another process while the block runs; gives a dict that is filled when it ends."""
-
-    def __init__(self, path: Path, ours: bool, read: bool) -> None:
-        self._over = path.with_name(path.name + ".over")
-        words = [sys.executable, __file__, "--read", path, self._over, "ours" if ours else "naive"]
-        options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "cwd": ROOT, "env": {"PYTHONPATH": "."}}
-        self._process = subprocess.Popen(list(map(str, words)), **options) if read else None
-        self._found: dict[str, Any] = {"reads": 0, "failed": 0, "first": ""}
-
-    def __enter__(self) -> dict[str, Any]:
-        return self._found
-
-    def __exit__(self, *_: object) -> None:
-        self._over.touch()
-        if self._process is not None:
-            self._found.update(json.loads(self._process.communicate()[0]))
+@contextmanager
+def read_beside(path: Path, ours: bool, read: bool) -> Iterator[dict[str, Any]]:
+    """Read ``path`` in another process while the block runs; give a dict that is filled when it ends."""
+    found: dict[str, Any] = {"reads": 0, "failed": 0, "first": ""}
+    if not read:
+        yield found
+        return
+    over = path.with_name(path.name + ".over")
+    words = [sys.executable, __file__, "--read", path, over, "ours" if ours else "naive"]
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "text": True, "cwd": ROOT, "env": {"PYTHONPATH": "."}}
+    process = subprocess.Popen(list(map(str, words)), **options)
+    try:
+        yield found
+    finally:
+        over.touch()
+        said = process.communicate()[0]
+    found.update(json.loads(said))
 
 
 def attempts(files: int) -> list[tuple[Entry, pa.Table]]:
