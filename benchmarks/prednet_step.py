@@ -61,7 +61,7 @@ class Size:
 SIZES = (
     Size(24, 16, (3, 16, 32), window=20, repeats=8, target=1.4),
     Size(80, 56, (3, 16, 32), window=20, repeats=3, target=1.4),
-    Size(160, 120, (3, 48, 96, 192), window=4, repeats=1, target=1.15),
+    Size(160, 120, (3, 48, 96, 192), window=4, repeats=3, target=1.15),
 )
 COMPARED_FRAMES = 2
 """The second frame's gradient goes through every weight: predictions and states are 0 at the first."""
