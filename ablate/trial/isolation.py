@@ -114,7 +114,28 @@ class Isolation:
 
     def connect(self, numerics: Numerics) -> socket.socket:
         """Return a new connection to the server of this arm's environment, starting the server if there is none."""
-        environment = process_environment(numerics, os.environ)
+        return self._reach(process_environment(numerics, os.environ))
+
+    def start(self, numerics: Numerics) -> None:
+        """Start the server of this arm's environment in the background; why it cannot be had, the first trial says."""
+        environment = process_environment(numerics, os.environ)  # now, since Ray changes it while it starts
+
+        def connect() -> None:
+            with suppress(AblateError, OSError):
+                self._reach(environment).close()
+            if self._let_go:  # it was started for nothing
+                self.close()
+
+        threading.Thread(target=connect, daemon=True).start()
+
+    def close(self) -> None:
+        """Let go of the servers; each ends when nobody holds it."""
+        self._let_go = True
+        for hold in list(self._holds.values()):
+            hold.close()
+        self._holds.clear()
+
+    def _reach(self, environment: dict[str, str]) -> socket.socket:
         text = json.dumps([self._launch_id, sys.executable, arm_environment(environment)])
         path = self._folder / f"{hashlib.sha256(text.encode()).hexdigest()[:NAME]}.sock"
         with self._holding:
@@ -127,24 +148,6 @@ class Isolation:
                 hold.sendall(b'{"hold": true}\n')
                 self._holds[str(path)] = hold
         return _open(path) or self._start(path, environment)
-
-    def start(self, numerics: Numerics) -> None:
-        """Start the server of this arm's environment in the background; why it cannot be had, the first trial says."""
-
-        def connect() -> None:
-            with suppress(AblateError, OSError):
-                self.connect(numerics).close()
-            if self._let_go:  # it was started for nothing
-                self.close()
-
-        threading.Thread(target=connect, daemon=True).start()
-
-    def close(self) -> None:
-        """Let go of the servers; each ends when nobody holds it."""
-        self._let_go = True
-        for hold in list(self._holds.values()):
-            hold.close()
-        self._holds.clear()
 
     def _start(self, path: Path, environment: dict[str, str]) -> socket.socket:
         self._folder.mkdir(mode=0o700, exist_ok=True)
