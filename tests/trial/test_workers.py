@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-import torch
 from spec_factory import make_task
 from worker_trainables import WORK_S
 
@@ -27,12 +26,9 @@ from ablate.design.trial_spec import AuditPlan, CheckpointPlan, GuardPlan, Numer
 from ablate.record.journal import read_identity, read_journal, rows_written
 from ablate.record.json_lines import read_lines
 from ablate.record.paths import StorePaths
-from ablate.trial.effect import ArmNotInEffect
 from ablate.trial.isolation import Isolation
 from ablate.trial.local_workers import LocalWorkers
-from ablate.trial.protocol import Batch
 from ablate.trial.task import TrialEnd
-from ablate.trial.workers import share, shares, weights
 
 BATCHES = 5
 SAME = 1e-12
@@ -318,24 +314,3 @@ def test_told_to_leave_one_worker_takes_the_others_along(place: Place, who: int)
     assert "told to leave (SIGTERM), it left after batch " in ran.end.error
     assert paths.checkpoint(ran.trial_id).exists()
     assert ran.columns["failure_kind"] == "infrastructure"
-
-
-def test_shares_are_neighbours_that_cover_every_row_once() -> None:
-    for rows in range(1, 12):
-        for workers in range(1, rows + 1):
-            taken = [row for one in shares(rows, workers) for row in range(rows)[one]]
-            assert taken == list(range(rows))
-            assert max(weights(rows, workers)) - min(weights(rows, workers)) <= 1
-
-
-def test_a_share_is_rows_of_the_index_and_of_every_tensor() -> None:
-    batch = Batch(np.arange(5), {"x": torch.arange(10).reshape(5, 2)})
-    assert share(batch, 0, 2).index.tolist() == [0, 1, 2]
-    assert share(batch, 1, 2).tensors["x"].tolist() == [[6, 7], [8, 9]]
-
-
-def test_a_tensor_with_other_rows_is_refused() -> None:
-    batch = Batch(np.arange(5), {"x": torch.zeros(4, 2)})
-    with pytest.raises(ArmNotInEffect) as caught:
-        share(batch, 0, 2)
-    assert "tensor 'x' has shape (4, 2) and the index 5 entries" in str(caught.value)
