@@ -14,6 +14,9 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from ablate.record import mirror
+from ablate.remote import lease
+
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "test",
     "AWS_SECRET_ACCESS_KEY": "test",
@@ -124,3 +127,17 @@ def bucket(s3_server: int, monkeypatch: pytest.MonkeyPatch, tmp_path) -> Iterato
     for wire in made.wires:
         with contextlib.suppress(OSError):
             wire.cut()
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases and uploads that need not be waited for."""
+    monkeypatch.setattr(lease, "SETTLE_S", 0.05)
+    monkeypatch.setattr(lease, "BEAT_S", 0.2)
+    monkeypatch.setattr(mirror, "LOOK_S", 0.2)
+
+
+@pytest.fixture
+def uri(bucket: Bucket) -> str:
+    """Where a store may be."""
+    return bucket.uri("runs/demo")

@@ -8,19 +8,19 @@ import signal
 
 import pytest
 
-from ablate.record import mirror
 from ablate.record.manifest import read_manifest
 from ablate.record.paths import StorePaths
 from ablate.record.probe_intake import to_look_again
 from ablate.record.reader import Run
 from ablate.record.remote_store import open_store
-from ablate.remote import lease
 from ablate.remote.location import working_copy
 from ablate.remote.objects import Objects
 from tests.conftest import wait_for
 from tests.record.conftest import make_grid, make_spec, run_trial
 from tests.record.test_probe_rows import probe
-from tests.remote.test_remote_store import crash, elsewhere, upload_journal
+from tests.remote.stores import crash, elsewhere, upload_journal
+
+pytestmark = pytest.mark.usefixtures("soon")
 
 SPEC = make_spec()
 TWO = """\
@@ -29,13 +29,6 @@ arms:
   two: {settings: {at: 4}}
 probes: {curvature: {at: [0, 3, last], steps: 10}}
 """
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch):
-    monkeypatch.setattr(lease, "SETTLE_S", 0.05)
-    monkeypatch.setattr(lease, "BEAT_S", 0.2)
-    monkeypatch.setattr(mirror, "LOOK_S", 0.2)
 
 
 def opened(uri, launch="one"):

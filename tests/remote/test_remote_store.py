@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import json
-import subprocess
 
 import pyarrow.parquet as pq
 import pytest
 
-from ablate.errors import Problem, StoreError
-from ablate.record import mirror
+from ablate.errors import StoreError
 from ablate.record.check import check
 from ablate.record.manifest import read_manifest
 from ablate.record.paths import StorePaths
@@ -20,65 +17,15 @@ from ablate.record.recorder import Recorder
 from ablate.record.remote_store import RemoteStore, open_store
 from ablate.record.store import Store
 from ablate.remote import growing, lease, patience
-from ablate.remote.growing import Growing, segments
+from ablate.remote.growing import segments
 from ablate.remote.lease import NAME as LEASE
 from ablate.remote.location import reading_copy, working_copy
 from ablate.remote.objects import Objects
-from ablate.remote.refusal import Unreachable
 from tests.conftest import wait_for
-from tests.record.conftest import make_grid, make_spec, run_trial
+from tests.record.conftest import make_spec, run_trial
+from tests.remote.stores import FAST, GRID, SLOW, crash, elsewhere, losses, opened, upload_journal
 
-GRID = make_grid()
-FAST, SLOW = make_spec(), make_spec("slow")
-
-
-@pytest.fixture(autouse=True)
-def soon(monkeypatch):
-    monkeypatch.setattr(lease, "SETTLE_S", 0.05)
-    monkeypatch.setattr(lease, "BEAT_S", 0.2)
-    monkeypatch.setattr(mirror, "LOOK_S", 0.2)
-
-
-@pytest.fixture
-def uri(bucket):
-    return bucket.uri("runs/demo")
-
-
-def opened(uri, launch="one", told=lambda _: None):
-    return open_store(uri, GRID, b"grid", launch, told)
-
-
-def crash(store, dead=True):
-    """Stop as kill -9 would: nothing more is written, locks are free, the lease stays as it was."""
-    kept = store._mirror
-    kept._stop.set()
-    kept._wake.set()
-    kept._lease._stop.set()
-    for thread in (*kept._threads, kept._lease._thread):
-        thread.join()
-    store._lock.release()
-    kept._lock.release()
-    if dead:
-        process = subprocess.Popen(["true"])
-        process.wait()
-        objects = Objects(store.remote)
-        owner = {**json.loads(objects.read(LEASE)), "pid": process.pid}
-        objects.write(LEASE, json.dumps(owner).encode())
-
-
-def upload_journal(store, spec, attempt):
-    """What ``ablate.trial.uploads`` does on a node."""
-    objects = Objects(store.remote)
-    for path in store.paths.journal_files(spec.trial_id, attempt):
-        Growing(path, path.relative_to(store.paths.root).as_posix()).send(objects)
-
-
-def elsewhere(monkeypatch, tmp_path):
-    monkeypatch.setenv("ABLATE_CACHE", str(tmp_path / "another machine"))
-
-
-def losses(run):
-    return run.batches(["trial_id", "batch_index", "loss", "duration_s"]).to_pylist()
+pytestmark = pytest.mark.usefixtures("soon")
 
 
 def test_a_folder_stays_a_folder(tmp_path):
@@ -244,62 +191,6 @@ def test_a_trial_of_another_node_is_collected(uri, bucket, monkeypatch, tmp_path
     assert len(losses(Run(uri))) == 4
 
 
-def test_a_second_launch_is_refused_and_told_whose_the_store_is(uri, monkeypatch, tmp_path):
-    with opened(uri):
-        with pytest.raises(StoreError, match=r"stores/.*\.lock: the store is being written by process \d+"):
-            opened(uri, "two")
-        elsewhere(monkeypatch, tmp_path)
-        with pytest.raises(StoreError) as caught:
-            opened(uri, "two")
-    said = str(caught.value)
-    assert f"{uri.partition('?')[0]}: the store is being written by process" in said
-    assert "one that was killed on another machine loses the store after 60 s" in said
-
-
-def test_a_lease_that_is_not_renewed_goes_stale(uri, monkeypatch, tmp_path):
-    store = opened(uri)
-    crash(store, dead=False)
-    elsewhere(monkeypatch, tmp_path)
-    with pytest.raises(StoreError, match=r"last seen \d+ s ago"):
-        opened(uri, "two")
-    monkeypatch.setattr(lease, "STALE_S", -1.0)
-    with opened(uri, "two"):
-        pass
-
-
-@pytest.mark.parametrize("off_s", [3600.0, -3600.0])
-def test_who_writes_a_store_is_told_by_its_clock_and_not_by_the_reader_s(uri, monkeypatch, off_s):
-    true = lease.time.time
-    store = opened(uri)
-    objects = Objects(uri)
-    with monkeypatch.context() as clock:
-        clock.setattr(lease.time, "time", lambda: true() + off_s)
-        assert lease.live_owner(objects).launch == "one"
-        clock.setattr(lease, "STALE_S", -1.0)
-        assert lease.live_owner(objects) is None
-    assert not [name for name in objects.names() if "nonce" in name]
-    store.close()
-    assert lease.live_owner(objects) is None
-
-
-def test_who_may_only_read_tells_a_lease_s_age_by_their_own_clock(uri, monkeypatch):
-    with opened(uri):
-        objects = Objects(uri)
-
-        def denied(name, content):
-            raise StoreError(Problem(uri, "access is refused"))
-
-        def away(name, content):
-            raise Unreachable(Problem(uri, "does not answer"))
-
-        with monkeypatch.context() as rights:
-            rights.setattr(objects, "write", denied)
-            assert lease.live_owner(objects).launch == "one"
-            rights.setattr(objects, "write", away)
-            with pytest.raises(Unreachable):
-                lease.live_owner(objects)
-
-
 def test_a_disk_that_fails_under_the_uploads_ends_the_launch_with_its_words(uri, monkeypatch):
     def fails(*_):
         raise OSError(errno.EIO, "Input/output error")
@@ -313,20 +204,6 @@ def test_a_disk_that_fails_under_the_uploads_ends_the_launch_with_its_words(uri,
         with pytest.raises(StoreError, match="Input/output error"):
             store.collect(SLOW.trial_id, 1)
     store.close()
-
-
-def test_a_launch_that_lost_its_lease_writes_no_more(uri, monkeypatch):
-    monkeypatch.setattr(lease, "BEAT_S", 60.0)  # else a beat between its look and its write would take the lease back
-    store = opened(uri)
-    objects = Objects(uri)
-    other = dataclasses.replace(lease.Owner.here("two"), host="elsewhere", since="now")
-    objects.write(LEASE, json.dumps(dataclasses.asdict(other)).encode())
-    before = objects.read("manifest.json")
-    store.absorb(FAST.trial_id, run_trial(store, FAST))
-    with pytest.raises(StoreError, match=r"the store was taken over by process .* on elsewhere since now"):
-        store.close()
-    assert objects.read("manifest.json") == before
-    assert json.loads(objects.read(LEASE))["launch"] == "two"
 
 
 def test_a_store_that_is_away_is_caught_up_with(bucket):
