@@ -82,8 +82,9 @@ def test_atoms_and_a_node_at_0_are_no_worse_than_the_plain_quadrature(known: Kno
 
 
 FARTHEST = {"autoencoder": 0.2, "convnet": 0.1, "conv_lstm": 0.04}
-"""Largest Wasserstein-1 distance of a density from 24 starts, over the mean of |eigenvalue|. Measured: 0.106, 0.049
-and 0.018; the rest is for the starts."""
+"""Largest Wasserstein-1 distance of a density from 24 starts, over the mean of |eigenvalue|. Stated, not derived: what
+is certain about a quadrature, the brackets above, allows several times as much, so that only these notice one that got
+worse; a density without its outliers is farther away, which is asserted."""
 
 
 def test_the_density_is_within_a_stated_distance_of_the_true_spectrum(known: Known) -> None:
@@ -92,8 +93,7 @@ def test_the_density_is_within_a_stated_distance_of_the_true_spectrum(known: Kno
     assert found is not None
     limit = FARTHEST[known.name] * float(np.abs(known.true).mean())
     assert wasserstein_distance(found.nodes, known.true, found.weights) < limit
-    # what such a distance tells from: all weight moved by the limit, and the outliers' weight lost
-    assert wasserstein_distance(found.nodes + 2 * limit, known.true, found.weights) > limit
+    # what such a distance tells from: the outliers' weight lost
     kept = np.abs(found.nodes) < 0.1 * known.true[-1]
     assert wasserstein_distance(found.nodes[kept], known.true, found.weights[kept]) > limit
 
@@ -139,7 +139,7 @@ def test_the_trace_has_no_bias_and_its_errors_are_of_the_size_they_are_said_to_b
     assert abs(values.mean() - planted - true) > 3.5 * spread
     # the squares' mean over what is said of it: normal deviations leave this range once in 1000
     size = float(np.mean((values - true) ** 2) / np.mean(errors**2))
-    if signs:  # the jackknife's error is too large on average, by less than half of itself
+    if signs:  # the jackknife counts k times what k tests do only together (Efron and Stein 1981): here less than 4
         low, high = f.ppf([0.0005, 0.9995], STARTS, STARTS * (signs - 1)) * np.array([0.25, 1])
     else:  # a start is one sample, and what it is said to vary by is known from the whole matrix
         expected = np.mean([signs_over_spheres(known, c.density.atoms) for c in found if c.density])
