@@ -32,14 +32,13 @@ from rich.console import Console
 from rich.table import Table
 
 from ablate.trial.cpu import cpu_model
-from benchmarks.curvature_methods import AT_LATE, DEAREST, METHODS, missing
+from benchmarks.curvature_methods import AT_LATE, DEAREST, METHODS, TOLERANCE, missing
 from benchmarks.curvature_networks import LATE, NAMES
 from benchmarks.curvature_rows import comparisons
 from benchmarks.measured import arguments, report
 
 TITLE = "Curvature: ends of the spectrum, density, trace"
 TASKS = ("ends", "product", "density", "warm")
-TOLERANCE = 1e-3
 WIDTH = 140
 
 

@@ -24,6 +24,8 @@ from ablate.curvature import Hessian, Plan, look, objective
 from benchmarks.curvature_networks import Network
 
 TOLERANCE = 1e-3
+"""Largest relative error at either end, asked of every method."""
+
 NODES = 128
 """``ncv`` of curvlinops has no default; this is its documentation's."""
 

@@ -16,8 +16,9 @@ from trainables import mnist
 
 NAMES = ("autoencoder", "convnet", "ConvLSTM")
 LATE = "autoencoder, late"
+TRAINED = 40
 STEPS = {LATE: 1000}
-"""Steps of training; 40 of the others."""
+"""Steps of training, where they are not ``TRAINED``."""
 
 
 class ConvLstm(nn.Module):

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from benchmarks.curvature_methods import TOLERANCE
 from benchmarks.curvature_networks import LATE
 from benchmarks.measured import Comparison
 
 Found = Mapping[str, Any]
-TOLERANCE = 1e-3
 MOST_PRODUCTS, MOST_GRADIENTS = 45, 2.6
 FEWER = {
     "curvlinops, defaults": (5.0, 6.0),
@@ -49,8 +49,8 @@ def _ends(name: str, methods: Found) -> Iterator[Comparison]:
             continue
         note = "" if right(peer) else f"the peer misses {TOLERANCE:g}: {worst(peer):.1e}"
         note = note or ("" if peer["density"] else "the peer has no density")
-        for what, unit, times in (("products", "products", fewer), ("time", "s", faster)):
-            mine, theirs = (tuple(map(float, run["every"][_KEYS[what]])) for run in (ours, peer))
+        for what, key, unit, times in (("products", "products", "products", fewer), ("time", "seconds", "s", faster)):
+            mine, theirs = (tuple(map(float, run["every"][key])) for run in (ours, peer))
             goal = f">= {times:g} times {'fewer' if what == 'products' else 'less'}"
             met = median(theirs) >= times * median(mine)
             if what == "products" and name != LATE:
@@ -62,9 +62,6 @@ def _ends(name: str, methods: Found) -> Iterator[Comparison]:
     if kept is not None:
         yield Comparison(f"{name}: memory kept after a probe", "MB", (kept,), target="<= 1 MB", met=kept <= 1)
     yield from _pyhessian(name, ours, methods)
-
-
-_KEYS = {"products": "products", "time": "seconds"}
 
 
 def _pyhessian(name: str, ours: Found, methods: Found) -> Iterator[Comparison]:
