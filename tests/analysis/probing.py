@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from synthetic import Told, arm, block_losses, generator, grid, write_run
 
 from ablate.design.cross import trials
 from ablate.design.spec import GridSpec
@@ -18,6 +19,8 @@ from ablate.record.store import Store
 
 CURVATURE = "loss / parameter^2"
 DIMENSION = 400
+AT = (0, 20, 40, 60)
+SADDLE, MINIMUM, SLOPE, UNDECIDED = "near a saddle", "near a minimum", "on a slope", "undecided"
 
 
 def snapshot(
@@ -128,3 +131,40 @@ def write_probes(root: Path, spec: GridSpec, tell: Callable[[TrialSpec], list[di
                 write_aside(store.paths.probe_lines(trial.trial_id, batches), lines.encode())
                 assert store.take_probe(trial.trial_id, batches)
     return Run(root)
+
+
+def study(tmp_path, tell, blocks=7, arms=None, factors=None, **more):
+    """A run of arms ``plain`` and ``slow`` and an A/A control; ``tell`` gives the rows of a trial's probes."""
+    named = arms or {"plain": arm(blocks), "slow": arm(blocks, way=2), "again": arm(2, "plain")}
+    spec = grid(named, factors=factors, **more)
+    write_run(tmp_path / "run", spec, lambda trial: Told(block_losses(trial.block)))
+    return write_probes(tmp_path / "run", spec, tell)
+
+
+def kinds(told):
+    """Return a ``tell`` that gives each arm's snapshots after training began these kinds, block by block."""
+
+    def tell(trial):
+        own = told[trial.arm](trial.block) if trial.arm in told else [MINIMUM] * 3
+        rows = [row for batches, kind in zip(AT[1:], own, strict=True) for row in snapshot(batches, kind)]
+        return [*snapshot(0, SLOPE), *rows]
+
+    return tell
+
+
+def values(trial):
+    """Every snapshot with numbers of its own."""
+    draws = generator(trial.arm, trial.block)
+    return [
+        row
+        for batches in AT
+        for row in snapshot(
+            batches,
+            SADDLE,
+            top=10 * (1 + draws.random()),
+            bottom=-draws.random(),
+            share=draws.random(),
+            gradient=draws.random(),
+            loss=1 + draws.random(),
+        )
+    ]

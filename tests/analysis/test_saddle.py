@@ -1,4 +1,4 @@
-"""``ablate saddle``: who is near saddles and for how long, against plain loops, and what it refuses to compare."""
+"""``ablate saddle``: who is near saddles and for how long, against plain loops."""
 
 import json
 import statistics
@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from probing import DIMENSION, game, snapshot, write_probes
+from probing import AT, DIMENSION, MINIMUM, SADDLE, SLOPE, UNDECIDED, game, kinds, snapshot, study, values
 from synthetic import Told, arm, block_losses, generator, grid, write_run
 
 from ablate.curvature import Plan
@@ -22,28 +22,6 @@ from analysis.saddle_answer import QUESTION, RULE
 from analysis.saddle_indicators import NEAR
 from analysis.saddle_table import saddle_lines
 from analysis.sign_flip import sign_flip
-
-AT = (0, 20, 40, 60)
-SADDLE, MINIMUM, SLOPE, UNDECIDED = "near a saddle", "near a minimum", "on a slope", "undecided"
-
-
-def study(tmp_path, tell, blocks=7, arms=None, factors=None, **more):
-    """A run of arms ``plain`` and ``slow`` and an A/A control; ``tell`` gives the rows of a trial's probes."""
-    named = arms or {"plain": arm(blocks), "slow": arm(blocks, way=2), "again": arm(2, "plain")}
-    spec = grid(named, factors=factors, **more)
-    write_run(tmp_path / "run", spec, lambda trial: Told(block_losses(trial.block)))
-    return write_probes(tmp_path / "run", spec, tell)
-
-
-def kinds(told):
-    """Return a ``tell`` that gives each arm's snapshots after training began these kinds, block by block."""
-
-    def tell(trial):
-        own = told[trial.arm](trial.block) if trial.arm in told else [MINIMUM] * 3
-        rows = [row for batches, kind in zip(AT[1:], own, strict=True) for row in snapshot(batches, kind)]
-        return [*snapshot(0, SLOPE), *rows]
-
-    return tell
 
 
 def test_a_lasting_saddle_is_found_and_the_answer_comes_first(tmp_path):
@@ -126,24 +104,6 @@ def test_a_difference_of_chance_is_no_yes(tmp_path):
     assert found.answer.word == "NOT DECIDED"
 
 
-def values(trial):
-    """Every snapshot with numbers of its own."""
-    draws = generator(trial.arm, trial.block)
-    return [
-        row
-        for batches in AT
-        for row in snapshot(
-            batches,
-            SADDLE,
-            top=10 * (1 + draws.random()),
-            bottom=-draws.random(),
-            share=draws.random(),
-            gradient=draws.random(),
-            loss=1 + draws.random(),
-        )
-    ]
-
-
 def test_indicators_against_plain_loops(tmp_path):
     run = study(tmp_path, values)
     rows = run.probes().to_pylist()
@@ -175,87 +135,6 @@ def test_indicators_against_plain_loops(tmp_path):
         if r["name"] == "negative_share" and r["batches"] > 0 and r["arm"] != "again"
     ]
     assert found.contrasts[2].bound == pytest.approx(2 * statistics.fmean(open_ends))
-
-
-def test_courses_are_medians_and_ranges_over_blocks(tmp_path):
-    run = study(tmp_path, values)
-    rows = run.probes().to_pylist()
-    course = saddle(run).courses[0]
-    assert (course.arm, course.trials, [stage.batches for stage in course.stages]) == ("plain", 7, list(AT))
-    for stage in course.stages:
-        own = [
-            r["value"] for r in rows if (r["arm"], r["batches"], r["name"]) == ("plain", stage.batches, "lambda_min")
-        ]
-        spread = stage.values["lambda_min"]
-        assert (spread.middle, spread.low, spread.high) == (statistics.median(own), min(own), max(own))
-        assert (spread.n, spread.bound, spread.unconverged) == (7, 1e-6, 0)
-    assert course.kinds == {MINIMUM: 0, SADDLE: 21, SLOPE: 0, UNDECIDED: 0}
-
-
-def test_edges_that_have_not_converged_are_marked(tmp_path):
-    def tell(trial):
-        return [row for at in AT for row in snapshot(at, converged=not (trial.block == 3 and at == 40))]
-
-    found = saddle(study(tmp_path, tell))
-    stage = found.courses[0].stages[2]
-    assert stage.values["lambda_max"].unconverged == 1
-    assert found.courses[0].stages[1].values["lambda_max"].unconverged == 0
-    text = " ".join(" ".join(line.plain.split()) for line in saddle_lines(found, 100))
-    assert "10 ±1e-06* -0.5 ±1e-06*" in text
-    assert "*: 4 of 128 edges have not converged" in text
-
-
-@pytest.mark.parametrize(
-    ("column", "other", "says"),
-    [
-        ("probe_hash", "fedcba9876543210", "different probe sets: arm plain, block 0 with 0123456789ab, arm slow"),
-        ("dtype", "float32", "different precisions: arm plain, block 0 with float64, arm slow, block 0 with float32"),
-        ("mode", "eval", "different modes of the model: arm plain, block 0 with train, arm slow, block 0 with eval"),
-    ],
-)
-def test_what_was_looked_at_otherwise_is_not_compared(tmp_path, column, other, says):
-    def tell(trial):
-        columns = {column: other} if trial.arm == "slow" else {}
-        return [row for at in AT for row in snapshot(at, SADDLE if trial.arm == "slow" else MINIMUM, **columns)]
-
-    found = saddle(study(tmp_path, tell))
-    assert (found.time, found.contrasts) == ((), ())
-    assert found.answer.word == "NOT DECIDED"
-    assert says in found.answer.sentence
-    assert other[:12] in found.looked
-    assert len(found.courses) == 3
-
-
-def test_devices_differ_by_rounding_only_and_are_told(tmp_path):
-    def tell(trial):
-        return [row for at in AT for row in snapshot(at, device="cuda" if trial.arm == "slow" else "cpu")]
-
-    found = saddle(study(tmp_path, tell))
-    assert len(found.time) == 1
-    assert any(note.startswith("Looked at on cpu and cuda") for note in found.notes)
-
-
-def test_a_trial_that_lacks_a_snapshot_takes_its_partner_with_it(tmp_path):
-    def tell(trial):
-        lacking = trial.arm == "slow" and trial.block == 2
-        return [row for at in AT if not (lacking and at == 40) for row in snapshot(at)]
-
-    found = saddle(study(tmp_path, tell))
-    assert found.time[0].n == 6
-    assert list(found.dropped) == [
-        "arm plain, block 2: its partner, arm slow, block 2, has no outcome [slow against plain]",
-        "arm slow, block 2: not looked at after batch 40 [slow against plain]",
-    ]
-
-
-def test_a_snapshot_that_few_trials_have_costs_nobody_a_partner(tmp_path):
-    def tell(trial):
-        more = (50,) if trial.arm == "plain" and trial.block == 0 else ()
-        return [row for at in sorted((*AT, *more)) for row in snapshot(at)]
-
-    found = saddle(study(tmp_path, tell))
-    assert (found.time[0].n, found.dropped) == (7, ())
-    assert "after batch 20, 40, 60," in found.notes[0]
 
 
 def test_how_near_is_near_is_what_probes_use():
@@ -295,16 +174,6 @@ def test_players_are_told_apart_and_their_game_is_shown(tmp_path):
     assert (game_at_start.smallest_real, game_at_start.largest_imaginary) == (-6.1, 3.0)
     text = " ".join(line.plain for line in saddle_lines(found, 100))
     assert "The players' game" in text
-
-
-def test_cells_of_factors_are_kept_apart(tmp_path):
-    arms = {"plain": arm(3), "slow": arm(3, way=2)}
-    rows = lambda trial: [row for at in AT for row in snapshot(at, loss=trial.factors["lr"])]  # noqa: E731
-    found = saddle(study(tmp_path, rows, arms=arms, factors={"lr": (0.1, 0.2)}, contrasts=None))
-    assert [(one.arm, one.cell) for one in found.courses] == [
-        (name, cell) for name in ("plain", "slow") for cell in ("lr = 0.1", "lr = 0.2")
-    ]
-    assert [one.stages[0].values["loss"].middle for one in found.courses] == [0.1, 0.2, 0.1, 0.2]
 
 
 def test_one_arm_has_nothing_to_compare_with(tmp_path):
