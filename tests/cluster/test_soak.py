@@ -52,6 +52,7 @@ def test_the_store_after_a_soak_is_the_undisturbed_one_loss_for_loss(place, clus
     rows = rows_of(place).values()
     assert killed["raylet"] == 1
     assert killed["trial"] >= 5
+    assert killed["actor"] >= 1
     assert sum(row["failures_infrastructure"] for row in rows) >= killed["trial"]
     assert sum(row["failures_code"] for row in rows) == 0
     assert done.words.count(": tried again as attempt ") == sum(row["failures_infrastructure"] for row in rows)
