@@ -11,9 +11,8 @@ from ablate.design.spec import Contrast, GridSpec
 from analysis.digits import interval_words, number, p_words, percent, plural, signed
 from analysis.kinds import KindComparison
 from analysis.mixed_model import FEWEST_MACHINES, KindEffect
+from analysis.size import LEVEL
 from analysis.undecided import HOLM
-
-LEVEL = 0.05
 
 METHOD = (
     "Kinds are compared by a mixed model with machine nested in kind: trials on one machine are no independent "
