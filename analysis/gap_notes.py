@@ -39,10 +39,17 @@ def notes(
         *_controls(contrasts),
         *_mixed_code(recorded),
         *_moved(recorded),
+        *taken_for_granted(contrasts),
+    ]
+    return tuple(dict.fromkeys([*found, _population(recorded)]))
+
+
+def taken_for_granted(contrasts: Sequence[ContrastReport]) -> list[str]:
+    """Return what the tests and intervals of these contrasts take for granted, where something rests on them."""
+    return [
         *assumption_words(contrast.verdict.size for contrast in contrasts),
         *few_words(contrast.effect.n for contrast in contrasts if contrast.effect.gap_interval.low is not None),
     ]
-    return tuple(dict.fromkeys([*found, _population(recorded)]))
 
 
 def _attainable(own: Sequence[ContrastReport]) -> list[str]:

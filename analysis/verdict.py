@@ -13,6 +13,7 @@ from analysis.contrast import ContrastReport
 from analysis.controls import Control
 from analysis.evidence_lines import evidence_lines
 from analysis.gap import gap
+from analysis.gap_notes import taken_for_granted
 from analysis.gap_report import GapReport
 from analysis.gap_rows import cause_word
 from analysis.headline import Cause, Headline
@@ -72,6 +73,7 @@ class VerdictReport:
         run: how the trials ended, how long they took, where, and in which store; in words.
         opening: the worst contrast's verdict, then half a line for each other one.
         contrasts: the study's own, the worst first, then the controls'.
+        assumptions: what tests and intervals take for granted, and how often they go wrong without it.
         blind: what no audit can see.
     """
 
@@ -82,6 +84,7 @@ class VerdictReport:
     run: str
     opening: tuple[str, ...]
     contrasts: tuple[ContrastVerdict, ...]
+    assumptions: tuple[str, ...]
     blind: str
 
     def to_json(self) -> dict[str, Any]:
@@ -141,5 +144,6 @@ def judge(run: Run, report: GapReport, within: Margin | None) -> VerdictReport:
         run=report.run,
         opening=tuple(opening(report)),
         contrasts=tuple(judged(contrast) for contrast in ordered),
+        assumptions=tuple(taken_for_granted(report.contrasts)),
         blind=BLIND,
     )

@@ -27,7 +27,8 @@ def verdict_text(report: VerdictReport, width: int) -> list[Text]:
     lines += [Text(""), *plain(pair_lines(head, width))]
     for contrast in report.contrasts:
         lines += _contrast(contrast, contrast.sentence not in report.opening, width)
-    return [*lines, Text(""), *plain(wrap(report.blind, width))]
+    last = [line for words in (*report.assumptions, report.blind) for line in wrap(words, width)]
+    return [*lines, Text(""), *plain(last)]
 
 
 def _contrast(contrast: ContrastVerdict, sentence: bool, width: int) -> list[Text]:
