@@ -25,6 +25,7 @@ import statsmodels
 
 from ablate.design.attainable import blocks_needed
 from ablate.trial.cpu import cpu_model
+from analysis.bca import COVERAGE
 from benchmarks import simulated_machines as machines
 from benchmarks import simulated_studies as studies
 from benchmarks.simulated_studies import BLOCKS, DISTRIBUTIONS, LEVEL, STUDIES, Rate
@@ -32,6 +33,8 @@ from benchmarks.simulated_studies import BLOCKS, DISTRIBUTIONS, LEVEL, STUDIES, 
 SEED = 20261130
 Rows = list[tuple[str, ...]]
 COUNTED = ("SYSTEMATIC", "CHAOS", "INCONCLUSIVE")
+COVERED = 5
+"""Times as many studies for coverage, which a report states to the percent."""
 
 
 def level_rows(count: int, seed: int, name: str, blocks: int) -> Rows:
@@ -57,11 +60,11 @@ def level_rows(count: int, seed: int, name: str, blocks: int) -> Rows:
 
 def coverage_rows(count: int, seed: int, name: str, blocks: int) -> Rows:
     """How often a BCa interval covers the true gap."""
-    values = studies.differences(name, blocks, seed + 11, count)
-    rows = [("mean gap", name, str(blocks), str(studies.mean_coverage(values, seed)))]
+    values = studies.differences(name, blocks, seed + 11, COVERED * count)
+    found = [("mean gap", studies.mean_coverage(values, seed))]
     if name == "normal":
-        rows.append(("relative gap", name, str(blocks), str(studies.ratio_coverage(values, seed))))
-    return rows
+        found.append(("relative gap", studies.ratio_coverage(values, seed)))
+    return [(of, name, str(blocks), f"{rate.studies:,}", str(rate)) for of, rate in found]
 
 
 def headline_rows(count: int, seed: int, title: str, name: str, blocks: int) -> Rows:
@@ -130,7 +133,8 @@ def page(count: int, seed: int, command: str, pool: Executor) -> str:
     parts = [
         "# How often the statistics are right",
         f"{count:,} simulated studies a row, seed {seed}, on {datetime.date.today()}, {cpu_model() or 'unknown CPU'}, "
-        f"Python {platform.python_version()}, {versions}. ± is one Monte Carlo standard error. Made by",
+        f"Python {platform.python_version()}, {versions}. ± is one Monte Carlo standard error. "
+        "A row of another number of studies states it. Made by",
         f"    {command}",
         "Differences have mean 0 and standard deviation 1 before a gap is added, so gaps and margins are in standard "
         "deviations of the difference. Skewed: log-normal, centred (skewness 6.2). Heavy-tailed: Student's t with 3 "
@@ -144,8 +148,8 @@ def page(count: int, seed: int, command: str, pool: Executor) -> str:
         "the sides that is none of the means. TOST is a t test, wrong on the side of the long tail. Both are said in "
         "the notes of a report that claims a difference or equivalence (`analysis/assumptions.py`).",
         "## Coverage of the 95 % BCa interval",
-        rows(("of the", "differences", "blocks", "covers"), coverage_rows, both),
-        "It covers less than it says at all these sizes; a report says so below 40 blocks, with such figures for "
+        rows(("of the", "differences", "blocks", "studies", "covers"), coverage_rows, product(DISTRIBUTIONS, COVERAGE)),
+        "It covers less than it says at all these sizes; a report says so below 40 blocks, with these figures for "
         "normal and log-normal differences (`analysis/bca.py`). No difference is claimed from it alone.",
         "## Headlines",
         "A contrast whose audited differences are rounding, in a family of its own, with a margin of 1 and a one-ulp "

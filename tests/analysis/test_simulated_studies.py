@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from analysis.assumptions import SKEWED_DIFFERENCE, SKEWED_EQUIVALENCE
+from analysis.assumptions import SKEWED_DIFFERENCE, SKEWED_EQUIVALENCE, SKEWED_FAMILY
 from analysis.bca import COVERAGE
 from benchmarks import simulated_studies as studies
 from benchmarks.simulated_studies import BLOCKS, LEVEL, STUDIES, TRUTHS
@@ -43,9 +43,12 @@ def test_where_differences_are_skewed_the_tests_exceed_by_what_a_report_says():
     drawn = [studies.differences("skewed", blocks, SEED) for blocks in BLOCKS]
     different = [studies.false_difference(values) for values in drawn]
     equivalent = [studies.claims_equivalence(values, 2.0, 2.0) for values in drawn]
+    families = [studies.differences("skewed", blocks, SEED + 1, 3 * STUDIES) for blocks in BLOCKS]
+    of_three = [studies.false_difference_of_any(family, 3) for family in families]
     for rate, blocks in zip(different, BLOCKS, strict=True):
         assert rate.exceeds(studies.attainable(blocks))
     assert near(max(different, key=lambda rate: rate.count), SKEWED_DIFFERENCE)
+    assert near(max(of_three, key=lambda rate: rate.count), SKEWED_FAMILY)
     assert near(max(equivalent, key=lambda rate: rate.count), SKEWED_EQUIVALENCE)
     for values in drawn:  # the short tail's side is safe
         assert not studies.claims_equivalence(values, -2.0, 2.0).exceeds(LEVEL)
@@ -81,11 +84,11 @@ def test_headlines_find_what_is_there():
     assert min(large["SYSTEMATIC"], none["CHAOS"]) >= 285
 
 
-@pytest.mark.parametrize("effect", [0.8, 1.0, 1.5])
-def test_blocks_that_a_report_calls_enough_give_nearly_the_chance_of_90_percent(effect):
-    """Power is planned with the t test; the sign-flip test at 7 blocks, where p has few values, may lack 3 % of it."""
+@pytest.mark.parametrize(("effect", "chance"), [(0.8, 0.90), (1.0, 0.90), (1.5, 0.88)])
+def test_blocks_that_a_report_calls_enough_give_nearly_the_chance_of_90_percent(effect, chance):
+    """Power is planned with the t test; at 7 blocks, where p has few values, the sign-flip test has 88 % (the page)."""
     blocks = studies.planned_for_difference(effect)
-    assert studies.false_difference(studies.differences("normal", blocks, SEED) + effect).share > 0.87 - 3 * 0.0067
+    assert studies.false_difference(studies.differences("normal", blocks, SEED) + effect).share > chance - 3 * 0.0067
     blocks = studies.planned_for_equivalence(effect)
     same = studies.claims_equivalence(studies.differences("normal", blocks, SEED), 0.0, effect)
     assert same.share > 0.90 - 3 * 0.0067

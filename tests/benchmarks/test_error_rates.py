@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ablate.design.attainable import holm as planned_holm
+from analysis.bca import COVERAGE
 from analysis.headline import WORST_FIRST
 from analysis.holm import holm
 from analysis.sign_flip import EXACT_UP_TO, RESAMPLES, sign_flip
@@ -115,4 +116,7 @@ def test_the_page_states_how_it_was_made(tmp_path):
         assert f"\n## {heading}" in text
     for title in (*studies.TRUTHS, *machines.WORLDS):
         assert f"| {title} |" in text
-    assert text.count("| normal | 6 |") >= len(BLOCKS)
+    for blocks in BLOCKS:
+        assert text.count(f"| normal | {blocks} |") >= 4  # levels, coverage, headlines, power
+    for blocks in COVERAGE:
+        assert f"| mean gap | skewed | {blocks} | 10 |" in text
