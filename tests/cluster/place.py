@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 
 from ablate.errors import StoreError
@@ -30,12 +31,14 @@ def hosts(place: Workplace, rows: int = 3) -> dict[AttemptKey, str]:
     return found
 
 
-def under_way(place: Workplace, process, count: int, within_s: float = 300.0) -> dict[AttemptKey, str]:
-    """Wait until so many attempts have rows; return where each runs."""
+def under_way(
+    place: Workplace, process, count: int, within_s: float = 300.0, lost: Collection[AttemptKey] = ()
+) -> dict[AttemptKey, str]:
+    """Wait until so many attempts have rows, beside those ``lost``, which the launch may not have missed yet."""
 
     def look():
         assert process.poll() is None, process.communicate()
-        found = hosts(place)
+        found = {key: host for key, host in hosts(place).items() if key not in lost}
         return found if len(found) >= count else None
 
     return wait_for(look, within_s)

@@ -137,8 +137,8 @@ def test_a_node_that_joins_and_leaves_twice(place, shared, east):
     lost = []
     for comes in (east, None):
         node = comes or shared.add_node({"CPU": 1}, host="east")
-        running = under_way(place, process, 2)
-        lost += [key.trial_id for key, host in running.items() if host == "east"]
+        running = under_way(place, process, 2, lost=lost)
+        lost += [key for key, host in running.items() if host == "east"]
         shared.kill(node)
     done = place.finish(process, 600)
     assert done.code == 0, done.text
