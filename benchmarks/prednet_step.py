@@ -4,8 +4,8 @@
 
 A step is a window of frames forward, backward and Adam's update, on one thread, both networks with the same weights
 and frames. They take turns, and the process's processor time is counted, so that a busy machine disturbs less. At
-160x120 the channels are the paper's; a window has fewer frames there, since one frame takes as long as the small
-networks' whole windows.
+160x120 channels and window are the paper's: fewer frames would weigh Adam, and the first frame's backward, more than
+its training does.
 
 That both compute the same function is shown first, in float64 at each size: the gradient of every weight of the peer
 against the same piece of ours. Both differ by rounding alone. A sum of n products is off by at most n u relative to
@@ -61,7 +61,7 @@ class Size:
 SIZES = (
     Size(24, 16, (3, 16, 32), window=20, repeats=8, target=1.4),
     Size(80, 56, (3, 16, 32), window=20, repeats=3, target=1.4),
-    Size(160, 120, (3, 48, 96, 192), window=4, repeats=3, target=1.15),
+    Size(160, 120, (3, 48, 96, 192), window=20, repeats=2, target=1.15),
 )
 COMPARED_FRAMES = 2
 """The second frame's gradient goes through every weight: predictions and states are 0 at the first."""
