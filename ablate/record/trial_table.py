@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ablate.errors import Problem, StoreError
@@ -45,7 +47,10 @@ def read_end(path: Path) -> dict[str, Any]:
 
 
 class TrialTable:
-    """The rows of ``trials.parquet``, by trial id."""
+    """The rows of ``trials.parquet``, by trial id.
+
+    A launch writes the table hundreds of times, and most rows are as they were: those are kept as Arrow has them.
+    """
 
     def __init__(self, path: Path, factors: Mapping[str, Any], metadata: Mapping[bytes, bytes]) -> None:
         """Read the table, if it is there.
@@ -60,6 +65,8 @@ class TrialTable:
         if path.exists():
             with damage(path):
                 self.rows = {row["trial_id"]: row for row in pq.read_table(path).to_pylist()}
+        self._written = trials_schema(factors).empty_table()
+        self._new = set(self.rows)  # a factor's levels may have another type than when they were written
 
     def failures(self, trial_id: str) -> Failures:
         """Count a trial's failed attempts."""
@@ -100,6 +107,7 @@ class TrialTable:
         if isinstance(row["started_utc"], str):
             row["started_utc"] = datetime.fromisoformat(row["started_utc"])
         self.rows[trial_id] = row
+        self._new.add(trial_id)
 
     def write(self) -> None:
         """Replace the file, sorted by (arm, block, trial).
@@ -107,11 +115,20 @@ class TrialTable:
         Raises:
             StoreError: if the disk is full, read-only or fails; the old table is then still there.
         """
-        rows = sorted(self.rows.values(), key=lambda row: (row["arm"], row["block"], row["trial_id"]))
-        names = sorted({name for row in rows for name in row if name.startswith("evaluate.")})
-        schema = trials_schema(self._factors, (name.removeprefix("evaluate.") for name in names))
+        rows = [self.rows[trial_id] for trial_id in self._new]
+        names = {name for name in (*self._written.column_names, *chain(*rows)) if name.startswith("evaluate.")}
+        schema = trials_schema(self._factors, (name.removeprefix("evaluate.") for name in sorted(names)))
         factors = [f"factor.{name}" for name in self._factors]
         for row in rows:
             row.update({n: as_level(row[n], schema.field(n).type) for n in factors if row.get(n) is not None})
-        table = conform(pa.Table.from_pylist(rows, schema=schema), schema)
+        replaced = pc.is_in(self._written["trial_id"], pa.array(self._new, pa.string()))
+        kept = conform(self._written.filter(pc.invert(replaced)), schema)
+        table = pa.concat_tables([kept, from_rows(rows, schema)]).combine_chunks()
+        table = table.sort_by([(name, "ascending") for name in ("arm", "block", "trial_id")])
         write_parquet(self._path, schema, [table], self._metadata)
+        self._written, self._new = table, set()
+
+
+def from_rows(rows: list[dict[str, Any]], schema: Any) -> Any:
+    """Return rows as a table; what a row lacks is null. It takes longer than writing them, so each is turned once."""
+    return pa.Table.from_pylist(rows, schema=schema)
