@@ -7,9 +7,14 @@ declared perturbation is never taken for confounding.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from analysis.audit_row import AuditRow
+from analysis.divergence import Index, in_both
 from analysis.pairing import Match
 from analysis.trials import STREAMS
 
@@ -28,17 +33,24 @@ IF_SEEN = (GLOBAL_DRAWS, *OF_OTHERS.values())
 """Streams that nothing is missing of where they were not recorded: most models do not draw that way."""
 
 
+States = Mapping[tuple[int, str], tuple[str, bool]]
+"""States of torch's global generators after audited batches, as text, by batch and generator, and whether the batch
+drew from it: one that nobody draws from may stand where it likes."""
+
+
 @dataclass(frozen=True)
 class Hashes:
-    """Hashes of one trial's watched batches, batch -> hash; order hashes cover all batches so far.
+    """Hashes of one trial's batches, Arrow arrays of shape (batches,), null where a batch was not watched.
 
-    ``generators`` are the states of torch's global generators after audited batches, as text, by batch and generator,
-    and whether the batch drew from it.
+    Attributes:
+        batch_index: ascending.
+        order: of all batches so far.
+        content: of the batch.
     """
 
-    order: Mapping[int, int]
-    content: Mapping[int, int]
-    generators: Mapping[tuple[int, str], tuple[str, bool]] = field(default_factory=dict)
+    batch_index: Index
+    order: Any
+    content: Any
 
 
 @dataclass(frozen=True)
@@ -103,11 +115,8 @@ def sum_up(compared: Iterable[tuple[int, Sequence[tuple[str, Compared]]]]) -> St
     )
 
 
-def generator_states(rows: Iterable[AuditRow]) -> dict[tuple[int, str], tuple[str, bool]]:
-    """Return the states of torch's global generators that one trial's audits recorded, by batch and generator.
-
-    With each, whether the batch drew from it: one that nobody draws from may stand where it likes.
-    """
+def generator_states(rows: Iterable[AuditRow]) -> States:
+    """Return the states of generators that one trial's audits recorded."""
     states = (row for row in rows if row.check == "draw_state" and row.detail)
     return {(row.batch_index, row.near): (row.detail, row.verdict != "clean") for row in states}
 
@@ -147,25 +156,35 @@ def compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, Compa
         if a is not None and b is not None and (column not in CUMULATIVE or mine.batches == theirs.batches):
             found.append((name, Compared(a != b)))
     if mine.trial_id in hashes and theirs.trial_id in hashes:
-        watched = hashes[mine.trial_id], hashes[theirs.trial_id]
-        found += [(ORDER, one) for one in _by_batch(watched[0].order, watched[1].order)]
-        found += [(CONTENTS, one) for one in _by_batch(watched[0].content, watched[1].content)]
-        found += _by_generator(watched[0].generators, watched[1].generators)
+        found += _by_batch(hashes[mine.trial_id], hashes[theirs.trial_id])
     # A batch is more than "somewhere in the trial": where both are known to differ, the batch comes first.
     return sorted(found, key=lambda pair: pair[1].batch is None)
 
 
-def _by_batch(a: Mapping[int, int], b: Mapping[int, int]) -> list[Compared]:
+def _by_batch(a: Hashes, b: Hashes) -> list[tuple[str, Compared]]:
+    both = in_both(a.batch_index, b.batch_index)
+    batches = a.batch_index if both is None else both[0]
+    found = []
+    for name, mine, theirs in ((ORDER, a.order, b.order), (CONTENTS, a.content, b.content)):
+        if both is not None:
+            mine, theirs = mine.take(pa.array(both[1])), theirs.take(pa.array(both[2]))
+        same = pc.equal(mine, theirs)  # null where either was not watched
+        alike = pc.all(same).as_py()
+        if alike is not None:
+            found.append((name, Compared(not alike, None if alike else int(batches[pc.index(same, False).as_py()]))))
+    return found
+
+
+def compare_generators(match: Match, states: Mapping[str, States]) -> list[tuple[str, Compared]]:
+    """Compare the states of one matched pair's generators; of equal ones there is nothing to say.
+
+    Args:
+        match: the pair.
+        states: by trial id.
+    """
+    a, b = states.get(match.reference.trial_id, {}), states.get(match.other.trial_id, {})
     if a == b:
-        return [Compared(False)] if a else []
-    common = a.keys() & b.keys()
-    first = min((batch for batch in common if a[batch] != b[batch]), default=None)
-    return [Compared(first is not None, first)] if common else []
-
-
-def _by_generator(
-    a: Mapping[tuple[int, str], tuple[str, bool]], b: Mapping[tuple[int, str], tuple[str, bool]]
-) -> list[tuple[str, Compared]]:
+        return []
     found = []
     for name in sorted({name for _, name in a.keys() & b.keys()}):
         common = [key for key in a.keys() & b.keys() if key[1] == name and (a[key][1] or b[key][1])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -84,12 +85,24 @@ def same_bits(a: Array, b: Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 def shared(reference: Trace, other: Trace) -> tuple[Index, Array, Array]:
     """Return the batches that both have, and the losses of either there; mostly both have the same."""
-    if np.array_equal(reference.batch_index, other.batch_index):
+    both = in_both(reference.batch_index, other.batch_index)
+    if both is None:
         return reference.batch_index, reference.loss, other.loss
-    common, mine, theirs = np.intersect1d(
-        reference.batch_index, other.batch_index, assume_unique=True, return_indices=True
-    )
+    common, mine, theirs = both
     return common, reference.loss[mine], other.loss[theirs]
+
+
+def in_both(a: Index, b: Index) -> tuple[Index, Index, Index] | None:
+    """Return the batches that are in both, and where in either; None if both are the same.
+
+    Args:
+        a: ascending batch indices.
+        b: others.
+    """
+    if np.array_equal(a, b):
+        return None
+    common, mine, theirs = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    return common, mine, theirs
 
 
 def part(block: int, reference: Trace, other: Trace) -> Parting:
@@ -105,14 +118,14 @@ def part(block: int, reference: Trace, other: Trace) -> Parting:
     """
     common, a, b = shared(reference, other)
     complete = 0 < len(common) == len(reference.batch_index) == len(other.batch_index)
-    unequal = np.flatnonzero(~same_bits(a, b))
-    if not len(unequal):
+    equal = same_bits(a, b)
+    if equal.all():
         return Parting(block, None, len(common), complete, ())
-    start = int(unequal[0])
+    start = int(equal.argmin())
     places = [start, *(start + 10**k for k in range(1, 9) if start + 10**k < len(common)), len(common) - 1]
     growth = tuple((int(common[i]), _relative(float(a[i]), float(b[i]))) for i in dict.fromkeys(places))
     return Parting(
-        block, int(common[start]), len(common), complete, tuple(step for step in growth if np.isfinite(step[1]))
+        block, int(common[start]), len(common), complete, tuple(step for step in growth if math.isfinite(step[1]))
     )
 
 

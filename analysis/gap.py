@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
 from ablate.design.attainable import holm as attainable
@@ -13,11 +13,12 @@ from ablate.record.reader import Run
 from analysis.arm_summary import summarise_arm
 from analysis.audit_evidence import audit_evidence
 from analysis.audit_row import AuditRow
-from analysis.confounding import Compared, Streams, compare, generator_states, sum_up
+from analysis.batch_pass import BatchPass, pass_over
+from analysis.confounding import Streams, compare_generators, generator_states, sum_up
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
 from analysis.declared import declared
-from analysis.divergence import Divergence, Parting, part, summarise
+from analysis.divergence import summarise
 from analysis.dose_response import dose_response, dose_words
 from analysis.gap_notes import notes
 from analysis.gap_report import DroppedTrial, GapReport
@@ -28,10 +29,11 @@ from analysis.kinds import compare_kinds
 from analysis.lent_slopes import with_lent_slopes
 from analysis.lost_batches import lost_batches
 from analysis.one_ulp import OneUlpControl, beyond_one_ulp
-from analysis.pairing import Sides, by_block, pair
+from analysis.outcomes import Outcome
+from analysis.pairing import Match, Matching, Sides, matching, with_outcomes
 from analysis.parameter_distance import pair_distances
 from analysis.parameter_distance import summarise as summarise_parameters
-from analysis.run_data import read_audits, read_blocks, read_outcomes, read_trials
+from analysis.run_data import metric_column, outcomes_of_windows, outcomes_without_batches, read_audits, read_trials
 from analysis.run_line import from_here, run_line
 from analysis.size import effect
 from analysis.trials import Trial
@@ -55,14 +57,14 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
     """
     grid = run.grid
     trials, recorded = read_trials(run)
-    outcomes = read_outcomes(run, trials, recorded)
-    paired = []
-    for contrast in all_contrasts(grid):
-        sides = Sides.of(contrast, grid)
-        control = contrast_control(contrast, grid)
-        paired.append(PairedContrast(contrast, sides, control, pair(trials, outcomes, sides), declared(contrast, grid)))
-    audits = with_lent_slopes(read_audits(run), trials, grid)
-    contrasts, present = _contrasts(run, trials, paired, audits, margin or grid.margin, seed)
+    with ThreadPoolExecutor(1) as beside:  # while one reads, the other counts
+        reading = beside.submit(read_audits, run)
+        matched = [matching(trials, Sides.of(contrast, grid)) for contrast in all_contrasts(grid)]
+        outcomes = outcomes_without_batches(run, trials, recorded)
+        batches = pass_over(run, trials, matched, metric_column(run) if outcomes is None else "")
+        outcomes = outcomes_of_windows(run, trials, batches.windows) if outcomes is None else outcomes
+        paired = [_paired(one, outcomes, grid) for one in matched]
+        contrasts = _contrasts(run, trials, paired, batches, reading, margin or grid.margin, seed, beside)
     kinds = compare_kinds(grid, trials, outcomes)
     contrasts = tuple(
         replace(found, kinds=kind_evidence(one.contrast, grid, kinds))
@@ -87,28 +89,41 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
             *imported_notes(grid),
             *notes(contrasts, recorded, margin or grid.margin, post_hoc=margin is not None),
         ),
-        damage=lost_batches(trials, present, from_here(run.paths.root)),
+        damage=lost_batches(trials, batches.present, from_here(run.paths.root)),
         dose_response=response,
         kinds=kinds,
     )
+
+
+def _paired(matched: Matching, outcomes: Mapping[str, Outcome], grid: GridSpec) -> PairedContrast:
+    contrast = matched.sides.contrast
+    control, words = contrast_control(contrast, grid), declared(contrast, grid)
+    return PairedContrast(contrast, matched.sides, control, with_outcomes(matched, outcomes), words)
 
 
 def _contrasts(
     run: Run,
     trials: Sequence[Trial],
     paired: Sequence[PairedContrast],
-    audits: Mapping[str, Sequence[AuditRow]],
+    batches: BatchPass,
+    reading: Future[dict[str, list[AuditRow]]],
     margin: Margin | None,
     seed: int,
-) -> tuple[tuple[ContrastReport, ...], dict[str, int]]:
-    """Report on every contrast; return with it how many batches each trial has."""
+    beside: Executor,
+) -> tuple[ContrastReport, ...]:
+    """Report on every contrast; the resampling, which takes seconds of a large study, goes on beside the rest."""
     family = [index for index, one in enumerate(paired) if one.control is None]
-    with ThreadPoolExecutor(1) as beside:  # of a large study the resampling takes seconds, and reading waits for files
-        begun = [beside.submit(effect, one.pairing, margin, len(family), seed) for one in paired]
-        divergences, streams, present = _compare_batches(run, trials, paired, audits)
-        effects = [one.result() for one in begun]
+    begun = [beside.submit(effect, one.pairing, margin, len(family), seed) for one in paired]
+    matches = [one.pairing.matches for one in paired]
+    audits = with_lent_slopes(reading.result(), trials, run.grid)
+    evidence = [audit_evidence(one.sides, one.pairing.matches, run.grid, audits) for one in paired]
+    streams = _streams(matches, batches, audits)
+    divergences = [summarise(found, len(own)) for found, own in zip(batches.partings, matches, strict=True)]
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
+    apart = [summarise_parameters(*found) for found in pair_distances(run, matches)]
+    controls = _one_ulp_controls(paired, run.grid)
+    effects = [one.result() for one in begun]
     adjusted = [one.test.p for one in effects]
     smallest = [one.test.smallest for one in effects]
     for index, p in zip(family, holm([adjusted[i] for i in family]), strict=True):
@@ -116,9 +131,7 @@ def _contrasts(
     best = attainable([1.0 if (p := smallest[index]) is None else p for index in family])
     for index, p in zip(family, best, strict=True):
         smallest[index] = None if smallest[index] is None else p
-    controls = _one_ulp_controls(paired, run.grid)
-    apart = [summarise_parameters(*found) for found in pair_distances(run, [one.pairing.matches for one in paired])]
-    reports = tuple(
+    return tuple(
         report(
             one,
             effects[i],
@@ -127,37 +140,24 @@ def _contrasts(
             len(family),
             divergences[i],
             streams[i],
-            audit_evidence(one.sides, one.pairing.matches, run.grid, audits),
+            evidence[i],
             apart[i],
             beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
             margin,
         )
         for i, one in enumerate(paired)
     )
-    return reports, present
 
 
-def _compare_batches(
-    run: Run, trials: Sequence[Trial], paired: Sequence[PairedContrast], audits: Mapping[str, Sequence[AuditRow]]
-) -> tuple[list[Divergence], list[Streams], dict[str, int]]:
-    """Read each block's losses and hashes once, compare every contrast's pairs in it, and count each trial's rows."""
-    partings: list[list[Parting]] = [[] for _ in paired]
-    streams: list[list[tuple[int, list[tuple[str, Compared]]]]] = [[] for _ in paired]
-    present: dict[str, int] = {}
-    of_block = [by_block(one.pairing.matches) for one in paired]
-    for rows in read_blocks(run, trials):
-        present |= {name: len(trace.loss) for name, trace in rows.traces.items()}
-        hashes = {
-            name: replace(one, generators=generator_states(audits.get(name, ()))) for name, one in rows.hashes.items()
-        }
-        for found, compared, matches in zip(partings, streams, of_block, strict=True):
-            for match in matches.get(rows.block, ()):
-                compared.append((rows.block, compare(match, hashes)))
-                mine, theirs = rows.traces.get(match.reference.trial_id), rows.traces.get(match.other.trial_id)
-                if mine is not None and theirs is not None:
-                    found.append(part(rows.block, mine, theirs))
-    divergences = [summarise(found, len(one.pairing.matches)) for found, one in zip(partings, paired, strict=True)]
-    return divergences, [sum_up(compared) for compared in streams], present
+def _streams(
+    contrasts: Sequence[Sequence[Match]], batches: BatchPass, audits: Mapping[str, Sequence[AuditRow]]
+) -> list[Streams]:
+    """Sum up what batches and audits say of each contrast's streams."""
+    states = {trial_id: generator_states(audits.get(trial_id, ())) for trial_id in batches.present}
+    return [
+        sum_up([*compared, *((one.block, compare_generators(one, states)) for one in matches)])
+        for compared, matches in zip(batches.streams, contrasts, strict=True)
+    ]
 
 
 def _one_ulp_controls(paired: Sequence[PairedContrast], grid: GridSpec) -> list[OneUlpControl]:

@@ -120,35 +120,59 @@ class Pairing:
         return self.other - self.reference
 
 
-def pair(trials: Iterable[Trial], outcomes: Mapping[str, Outcome], sides: Sides) -> Pairing:
-    """Pair the trials of both sides by block and cell.
+@dataclass(frozen=True)
+class Matching:
+    """What a contrast compares, whatever comes of it: matched trials, blocks ascending, and those without a partner."""
 
-    Which trials of a block match is said in ``ablate.design.matching``. A block's value is the mean over its matches
-    that have an outcome on both sides, so a trial lost on one side takes its partner with it and never tilts the gap.
+    sides: Sides
+    matches: tuple[Match, ...]
+    alone: tuple[tuple[Trial, bool], ...]
+
+
+def matching(trials: Iterable[Trial], sides: Sides) -> Matching:
+    """Match the trials of both sides by block and cell; which do is said in ``ablate.design.matching``.
 
     Args:
         trials: all planned trials of the study.
-        outcomes: by trial id.
         sides: what to compare.
+    """
+    own = ((trial, trial.arm, dict(trial.factors), trial.block) for trial in trials if trial.arm in sides.arms)
+    found = match(sides.contrast, own)
+    pairs = sorted(found.pairs, key=lambda pair: (pair[0].block, str(pair[0])))
+    return Matching(sides, tuple(Match(mine.block, mine, theirs) for mine, theirs in pairs), tuple(found.alone))
+
+
+def pair(trials: Iterable[Trial], outcomes: Mapping[str, Outcome], sides: Sides) -> Pairing:
+    """Pair the trials of both sides by block and cell, as ``matching`` and ``with_outcomes`` do."""
+    return with_outcomes(matching(trials, sides), outcomes)
+
+
+def with_outcomes(matched: Matching, outcomes: Mapping[str, Outcome]) -> Pairing:
+    """Pair the outcomes of matched trials.
+
+    A block's value is the mean over its matches that have an outcome on both sides, so a trial lost on one side takes
+    its partner with it and never tilts the gap.
+
+    Args:
+        matched: the trials.
+        outcomes: by trial id.
 
     Returns:
         Pairing: nothing left out without a reason in ``dropped``.
     """
-    own = ((trial, trial.arm, dict(trial.factors), trial.block) for trial in trials if trial.arm in sides.arms)
-    found = match(sides.contrast, own)
-    pairs_of_trials = sorted(found.pairs, key=lambda pair: (pair[0].block, str(pair[0])))
-    matches = tuple(Match(reference.block, reference, other) for reference, other in pairs_of_trials)
     by_block: dict[int, list[Match]] = defaultdict(list)
-    for one in matches:
-        if not _reasons(one, outcomes):
+    lost = []
+    for one in matched.matches:
+        reasons = _reasons(one, outcomes)
+        lost += reasons
+        if not reasons:
             by_block[one.block].append(one)
-    lost = [dropped for one in matches for dropped in _reasons(one, outcomes)]
     lost += [
-        Dropped(trial, f"no partner: {sides.labels[not on_other]} is not planned for this block and cell")
-        for trial, on_other in found.alone
+        Dropped(trial, f"no partner: {matched.sides.labels[not on_other]} is not planned for this block and cell")
+        for trial, on_other in matched.alone
     ]
     pairs = tuple(_average(block, members, outcomes) for block, members in sorted(by_block.items()))
-    return Pairing(matches, pairs, tuple(sorted(lost, key=lambda d: (d.trial.block, str(d.trial)))))
+    return Pairing(matched.matches, pairs, tuple(sorted(lost, key=lambda d: (d.trial.block, str(d.trial)))))
 
 
 def _reasons(match: Match, outcomes: Mapping[str, Outcome]) -> list[Dropped]:

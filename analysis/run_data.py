@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -35,62 +34,104 @@ def read_outcomes(run: Run, trials: tuple[Trial, ...], recorded: pa.Table) -> di
     Raises:
         BadInput: no trial recorded the metric, or the held-out value, that the grid calls the outcome.
     """
-    outcome = run.grid.outcome
+    known = outcomes_without_batches(run, trials, recorded)
+    if known is not None:
+        return known
+    metric = metric_column(run)
+    windows = {}
+    for found in run.batches_of(([trial.trial_id] for trial in trials), ["batch_index", metric], _last(run)):
+        windows |= {trial_id: _window(run, rows, metric) for trial_id, rows in found.items()}
+    return outcomes_of_windows(run, trials, windows)
+
+
+def metric_column(run: Run) -> str:
+    """Return the column of ``batches`` of which the outcome is the mean, unless it is a held-out value."""
+    metric = run.grid.outcome.metric
+    return metric if metric == "loss" else f"metric.{metric}"
+
+
+def outcomes_without_batches(run: Run, trials: Sequence[Trial], recorded: pa.Table) -> dict[str, Outcome] | None:
+    """Return the outcomes for which no batch need be read, or why there are none; None if batches must be.
+
+    Raises:
+        BadInput: as ``read_outcomes`` does.
+    """
+    outcome, metric = run.grid.outcome, metric_column(run)
+    finished = any(trial.status == "done" for trial in trials)
     if outcome.evaluate is not None:
         column = f"evaluate.{outcome.evaluate}"
-        if not _has(column, recorded.column_names, any(t.status == "done" for t in trials), "evaluate."):
-            return {trial.trial_id: Outcome(None, trial.trouble or f"{column} was not recorded") for trial in trials}
+        if not _has(column, recorded.column_names, finished, "evaluate."):
+            return _none(trials, f"{column} was not recorded")
         values = dict(zip(recorded["trial_id"].to_pylist(), recorded[column].to_pylist(), strict=True))
         return evaluated_outcomes(trials, values, column)
-    metric = outcome.metric if outcome.metric == "loss" else f"metric.{outcome.metric}"
-    last = min(outcome.last, run.grid.batches)
-    finished = any(trial.status == "done" for trial in trials)
     if finished and not run.parts(run.paths.batches):  # deleted: then nothing says which metrics there were
-        return {trial.trial_id: Outcome(None, trial.trouble or "its batches are not in the store") for trial in trials}
+        return _none(trials, "its batches are not in the store")
     if not finished or not _has(metric, run.columns(), finished, "metric."):
-        return {trial.trial_id: Outcome(None, trial.trouble or f"no {metric} was recorded") for trial in trials}
-    return window_outcomes(trials, _windows(run, trials, metric, last), metric, last)
+        return _none(trials, f"no {metric} was recorded")
+    return None
 
 
-def _windows(run: Run, trials: Sequence[Trial], metric: str, last: int) -> dict[str, list[float | None]]:
-    """Return each trial's values of the outcome's window, which can only be among its ``last`` rows."""
-    windows = {}
-    for found in run.batches_of(([trial.trial_id] for trial in trials), ["batch_index", metric], last):
-        for trial_id, rows in found.items():
-            inside = np.flatnonzero(_numpy(rows["batch_index"]) >= run.grid.batches - last)
-            windows[trial_id] = rows[metric].take(inside).to_pylist()
-    return windows
+def _none(trials: Iterable[Trial], why: str) -> dict[str, Outcome]:
+    return {trial.trial_id: Outcome(None, trial.trouble or why) for trial in trials}
+
+
+def outcomes_of_windows(
+    run: Run, trials: Sequence[Trial], windows: Mapping[str, list[float | None]]
+) -> dict[str, Outcome]:
+    """Return the outcomes that are means over the outcome's window of batches, whose values are given."""
+    return window_outcomes(trials, windows, metric_column(run), _last(run))
+
+
+def _last(run: Run) -> int:
+    return min(run.grid.outcome.last, run.grid.batches)
+
+
+def _window(run: Run, rows: pa.Table, metric: str) -> list[float | None]:
+    """Return a trial's values of the outcome's window."""
+    inside = np.flatnonzero(_numpy(rows["batch_index"]) >= run.grid.batches - _last(run))
+    values: list[float | None] = rows[metric].take(pa.array(inside)).to_pylist()
+    return values
 
 
 @dataclass(frozen=True)
 class BlockRows:
-    """What one block's trials recorded, by trial id."""
+    """What one block's trials recorded, by trial id.
+
+    Attributes:
+        block: its number.
+        traces: losses.
+        hashes: hashes of watched batches; empty unless they were asked for.
+        windows: a metric's values in the outcome's window of batches; empty unless they were asked for.
+    """
 
     block: int
     traces: Mapping[str, Trace]
     hashes: Mapping[str, Hashes]
+    windows: Mapping[str, list[float | None]]
 
 
-def read_blocks(run: Run, trials: Iterable[Trial], hashes: bool = True) -> Iterator[BlockRows]:
-    """Yield losses and hashes of every trial, block by block; few blocks are in memory at a time.
+def read_blocks(run: Run, trials: Iterable[Trial], hashes: bool = True, metric: str = "") -> Iterator[BlockRows]:
+    """Yield losses of every trial, block by block; few blocks are in memory at a time.
 
     Args:
         run: the store.
         trials: every planned trial.
         hashes: whether hashes are read too.
+        metric: the column of which the outcome's window is read too; none if empty.
     """
     blocks: dict[int, list[str]] = {block: [] for block in run.grid.blocks}
     for trial in trials:
         blocks[trial.block].append(trial.trial_id)
-    columns = ["batch_index", "loss", *(("order_hash", "content_hash") if hashes else ())]
+    own = ("order_hash", "content_hash") if hashes else ()
+    columns = list(dict.fromkeys(["batch_index", "loss", *own, *([metric] if metric else [])]))
     for block, found in zip(blocks, run.batches_of(blocks.values(), columns), strict=True):
-        sorted_rows = {trial_id: _ascending(rows) for trial_id, rows in found.items()}
+        ordered = {trial_id: _ascending(rows) for trial_id, rows in found.items()}
+        traces = {i: Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"])) for i, rows in ordered.items()}
         yield BlockRows(
             block,
-            {i: Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"])) for i, rows in sorted_rows.items()},
-            {i: Hashes(_known(rows, "order_hash"), _known(rows, "content_hash")) for i, rows in sorted_rows.items()}
-            if hashes
-            else {},
+            traces,
+            {i: Hashes(traces[i].batch_index, *(_whole(rows[n]) for n in own)) for i, rows in ordered.items() if own},
+            {i: _window(run, rows, metric) for i, rows in ordered.items() if metric},
         )
 
 
@@ -129,25 +170,6 @@ def _ascending(rows: pa.Table) -> pa.Table:
     """Sort a trial's rows by batch, unless they are as a launch writes them."""
     index = _numpy(rows["batch_index"])
     return rows if (index[1:] > index[:-1]).all() else rows.take(pa.array(np.argsort(index, kind="stable")))
-
-
-def _known(rows: pa.Table, column: str) -> dict[int, int]:
-    """Return the hashes that are there by their batch. Few are, so the others are passed over as bits."""
-    values = _whole(rows[column])
-    valid, data = values.buffers()
-    start, end = values.offset, values.offset + len(values)
-    bits = None if valid is None else bytes(memoryview(valid)[start // 8 : -(-end // 8)])
-    places = _set_bits(bits, start % 8, len(values))
-    found = np.frombuffer(data, np.uint64)[start:end][places]
-    return dict(zip(_numpy(rows["batch_index"])[places].tolist(), found.tolist(), strict=True))
-
-
-@lru_cache(maxsize=64)
-def _set_bits(bits: bytes | None, first: int, count: int) -> Any:
-    """Return which of ``count`` bits from the ``first`` on are set, all without any; trials are watched alike."""
-    if bits is None:
-        return np.arange(count)
-    return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[first:][:count])
 
 
 def _numpy(column: Any) -> Any:

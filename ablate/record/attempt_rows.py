@@ -1,7 +1,8 @@
 """Where the rows of each attempt lie in the parts of a data set, and reading just those: by row group, not by row.
 
-A part's metadata says which attempts it holds and how long each is, so no column need be searched for them. Files that
-are open stay readable when a merge unlinks them: what was opened is one consistent view of the data set.
+A part's metadata says which attempts it holds and how long each is, so no column need be searched for them; nor need
+the batches' numbers be read where the row groups' statistics say them. Files that are open stay readable when a merge
+unlinks them: what was opened is one consistent view of the data set.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import accumulate, chain
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from ablate.record.parquet import damage
 from ablate.record.part import Entry, Part
 from ablate.record.schema import conform, unify
 
+NUMBER = "batch_index"
 _CACHED_GROUPS = 64
 
 
@@ -76,20 +79,26 @@ class AttemptRows:
             schema: the columns to read.
             last: of each attempt so many rows at the end; None for all.
         """
-        wanted: dict[_File, list[tuple[str, int, int]]] = defaultdict(list)
+        wanted: dict[_File, list[tuple[str, int, int, int]]] = defaultdict(list)
         for trial_id in trials:
-            for file, low, high in self._of_trial.get(trial_id, ()):
-                wanted[file].append((trial_id, low if last is None else max(low, high - last), high))
+            for file, start, high in self._of_trial.get(trial_id, ()):
+                wanted[file].append((trial_id, start, start if last is None else max(start, high - last), high))
         pieces: dict[str, list[Any]] = defaultdict(list)
+        at = schema.get_field_index(NUMBER)
         for file, stretches in wanted.items():
-            groups = sorted(set(chain.from_iterable(file.groups(low, high) for _, low, high in stretches)))
-            table = conform(file.read(groups, schema.names), schema).combine_chunks()
+            groups = sorted(set(chain.from_iterable(file.groups(low, high) for _, _, low, high in stretches)))
+            numbers = file.numbers if at >= 0 else None
+            read = schema if numbers is None else schema.remove(at)
+            table = conform(file.read(groups, read.names), read).combine_chunks()
             sizes = (file.starts[group + 1] - file.starts[group] for group in groups)
             begins = dict(zip(groups, accumulate(sizes, initial=0), strict=False))
-            for trial_id, low, high in stretches:
+            for trial_id, start, low, high in stretches:
                 if low < high:
                     first = file.groups(low, high)[0]
-                    pieces[trial_id].append(table.slice(begins[first] + low - file.starts[first], high - low))
+                    own = table.slice(begins[first] + low - file.starts[first], high - low)
+                    if numbers is not None:
+                        own = own.add_column(at, schema.field(at), numbers.slice(low - start, high - low))
+                    pieces[trial_id].append(own)
         return {trial_id: pa.concat_tables(own) if len(own) > 1 else own[0] for trial_id, own in pieces.items()}
 
     def close(self) -> None:
@@ -116,7 +125,31 @@ class _File:
             footer = self.parquet.metadata
             sizes = [footer.row_group(group).num_rows for group in range(footer.num_row_groups)]
         self.starts = list(accumulate(sizes, initial=0))
-        self.entries = part.entries if part.rows == self.starts[-1] else self._seen()
+        self._as_written = part.rows == self.starts[-1]
+        self.entries = part.entries if self._as_written else self._seen()
+
+    @cached_property
+    def numbers(self) -> Any:
+        """The batches' numbers of an attempt of this part, of a shorter one the first of them; None: read them.
+
+        An attempt's rows ascend by batch. Where its row groups, which hold nothing else, have the smallest and largest
+        number that their rows would have if these were numbered from 0, no number can be missing between.
+        """
+        if not self._as_written:
+            return None
+        footer = self.parquet.metadata
+        names = [footer.schema.column(at).path for at in range(footer.num_columns)]
+        if NUMBER not in names:
+            return None
+        begins = list(accumulate((entry.rows for entry in self.entries), initial=0))
+        for group, (low, high) in enumerate(pairwise(self.starts)):
+            entry = bisect_right(begins, low) - 1
+            found = footer.row_group(group).column(names.index(NUMBER)).statistics
+            expected = (0, low - begins[entry], high - 1 - begins[entry])
+            alone = low < high <= begins[entry] + self.entries[entry].rows
+            if not alone or found is None or (found.null_count, found.min, found.max) != expected:
+                return None
+        return pa.array(np.arange(max((entry.rows for entry in self.entries), default=0)))
 
     def groups(self, low: int, high: int) -> range:
         """Return the row groups that hold the rows from ``low`` up to ``high``, which is not one of them."""

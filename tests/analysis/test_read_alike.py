@@ -17,7 +17,13 @@ from analysis.divergence import Trace, shared
 from analysis.growth_curves import bin_edges, binned_difference
 from analysis.loss_bands import _band
 from analysis.outcomes import window_outcomes
-from analysis.run_data import read_blocks, read_outcomes, read_trials
+from analysis.run_data import (
+    outcomes_of_windows,
+    outcomes_without_batches,
+    read_blocks,
+    read_outcomes,
+    read_trials,
+)
 
 ARMS = {"plain": arm(3), "changed": arm(2, way=2)}
 
@@ -43,19 +49,22 @@ def test_blocks_hold_the_rows_that_a_filter_finds(run: Run) -> None:
             mine = own.filter(pc.equal(own["trial_id"], trial_id)).to_pylist()
             assert trace.batch_index.tolist() == [row["batch_index"] for row in mine]
             assert trace.loss.tolist() == [row["loss"] for row in mine]
-            for name, found in (
-                ("order_hash", rows.hashes[trial_id].order),
-                ("content_hash", rows.hashes[trial_id].content),
-            ):
-                assert found == {row["batch_index"]: row[name] for row in mine if row[name] is not None}
-                assert 0 < len(found) < BATCHES
+            hashes = rows.hashes[trial_id]
+            assert hashes.batch_index is trace.batch_index
+            for name, found in (("order_hash", hashes.order), ("content_hash", hashes.content)):
+                assert found.to_pylist() == [row[name] for row in mine]
+                assert 0 < len(mine) - found.null_count < BATCHES
 
 
 def test_outcomes_are_those_of_a_filter_on_the_window(run: Run) -> None:
     planned, recorded = read_trials(run)
     window = run.batches(["trial_id", "loss"], pc.field("batch_index") >= BATCHES - LAST).to_pylist()
     values = {one.trial_id: [row["loss"] for row in window if row["trial_id"] == one.trial_id] for one in planned}
-    assert read_outcomes(run, planned, recorded) == window_outcomes(planned, values, "loss", LAST)
+    expected = window_outcomes(planned, values, "loss", LAST)
+    assert read_outcomes(run, planned, recorded) == expected
+    assert outcomes_without_batches(run, planned, recorded) is None
+    windows = {i: own for rows in read_blocks(run, planned, metric="loss") for i, own in rows.windows.items()}
+    assert outcomes_of_windows(run, planned, windows) == expected
 
 
 def test_a_band_without_gaps_has_the_bits_of_one_that_allows_for_them() -> None:

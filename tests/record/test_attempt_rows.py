@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -79,6 +80,48 @@ def test_only_row_groups_with_wanted_rows_and_wanted_columns_are_read(run, monke
     monkeypatch.setattr(attempt_rows._File, "read", watched)
     list(run.batches_of([["tc0"]], ["loss"], last=10))
     assert asked == [([2], ["loss"])]  # 20,000 rows are three groups
+
+
+def test_numbers_that_the_statistics_say_are_not_read(run, monkeypatch):
+    before = {i: searched(run, i) for i in ("tc0", "tc2")}
+    asked = []
+    read = attempt_rows._File.read
+    monkeypatch.setattr(attempt_rows._File, "read", lambda *args: asked.append(args[2]) or read(*args))
+    (found,) = run.batches_of([before], COLUMNS)
+    assert asked == [["loss", "metric.m"]]
+    assert {i: table.combine_chunks() for i, table in found.items()} == {
+        i: t.combine_chunks() for i, t in before.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        lambda n: np.arange(n) + 1,
+        lambda n: np.r_[0 : n - 1, n],
+        lambda n: np.r_[np.arange(n // 2), np.arange(n // 2, n) + 1] - 1,
+        lambda n: pa.array([None, *range(1, n)]),
+    ],
+    ids=["from 1", "a gap at the end", "from -1 and a gap", "a null"],
+)
+def test_numbers_that_the_statistics_do_not_say_are_read(root, numbers):
+    Store.open(root, make_grid(factors={}), b"study: demo\n").close()
+    run = Run(root)
+    entry, table = rows("a", 0, 5000)
+    at = table.schema.get_field_index("batch_index")
+    table = table.set_column(at, pa.field("batch_index", pa.int64()), pa.array(numbers(5000)))
+    PartedData(run.paths, run.paths.batches, {}).add({entry: table})
+    (found,) = run.batches_of([["ta0"]], ["batch_index"], last=4999)
+    assert found["ta0"]["batch_index"].to_pylist() == pa.array(numbers(5000)).to_pylist()[1:]
+
+
+def test_a_part_whose_numbers_have_no_statistics_is_read(run):
+    for path in run.paths.parts(run.paths.batches):
+        table = pq.ParquetFile(path).read()
+        pq.write_table(table, path, row_group_size=777, write_statistics=False)
+        assert Part.read(path).rows == table.num_rows
+    (found,) = Run(run.paths.root).batches_of([["tc0"]], COLUMNS)
+    assert found["tc0"].combine_chunks() == searched(run, "tc0").combine_chunks()
 
 
 def test_one_view_is_read_although_its_parts_are_merged_meanwhile(run):
