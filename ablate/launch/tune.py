@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ os.environ["TUNE_DISABLE_SIGINT_HANDLER"] = "1"  # it would swallow Ctrl-C and e
 os.environ["RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS"] = "0"
 os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # the new output prints a box even when silent
 os.environ["RAY_CHDIR_TO_TRIAL_DIR"] = "0"
+os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # what it would restore from: written once, and at the end
 os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
 
 import ray
@@ -39,6 +41,7 @@ from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
 from ablate.launch.ray_leftovers import raylets_own, watch
 from ablate.launch.ray_lookout import Lookout
+from ablate.launch.ray_memory import forget, keep_no_state
 from ablate.launch.ray_nodes import alive, named
 from ablate.launch.ray_nonce import without_store
 from ablate.launch.ray_reach import reach
@@ -109,7 +112,9 @@ class _Order(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
         """Remember the controller, and the trial."""
-        self._controller = tune_controller
+        if self._controller is None:
+            self._controller = tune_controller._tune_controller  # it comes in a wrapper
+            keep_no_state(self._controller)
         self._added += 1
         self._to_come.setdefault(trial.placement_group_factory, deque()).append((self._added, trial))
 
@@ -158,6 +163,7 @@ class _Listener(tune.Callback):
         """Pass on how a trial ended; one that Tune itself cut short has no result."""
         if "end" in trial.last_result:
             self._tell(trial, TrialEnd.model_validate_json(trial.last_result["end"]))
+        forget(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         """Pass on that a trial's actor died."""
@@ -244,8 +250,7 @@ class TuneLauncher:
         actor = tune.with_parameters(
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
-        # for every trial Tune unpickles this class several times, with all that the function holds
-        placed = tune.with_resources(actor, lambda config: tune.PlacementGroupFactory(config["trial"]["bundles"]))
+        placed = tune.with_resources(actor, _place_of)  # unpickled several times a trial, with all that it holds
         callbacks: list[tune.Callback] = [listener]
         callbacks += [ScaleIn(self._leave_at_once)] if self._leave_at_once else []
         callbacks += [Lookout(by_id, waiting)] if waiting else []
@@ -282,6 +287,16 @@ class TuneLauncher:
             self._watch.terminate()
             self._watch.communicate()
             self._watch = None
+
+
+def _place_of(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
+    return _place(tuple(tuple(bundle.items()) for bundle in config["trial"]["bundles"]))
+
+
+@cache
+def _place(bundles: tuple[tuple[tuple[str, float], ...], ...]) -> tune.PlacementGroupFactory:
+    """Return one object for all trials that ask for the same: each takes 6 kB."""
+    return tune.PlacementGroupFactory([dict(bundle) for bundle in bundles])
 
 
 def _id_of(trial: Any) -> str:

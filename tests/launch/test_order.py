@@ -23,7 +23,7 @@ class TrialDouble(SimpleNamespace):
 def order_of(controller, *trials):
     order = tune._Order()
     for trial in trials:
-        order.on_trial_add(controller, trial)
+        order.on_trial_add(SimpleNamespace(_tune_controller=controller), trial)  # as Tune wraps it
     return order
 
 
