@@ -153,7 +153,7 @@ def report(
     )
     why = cause(evidence)
     how_large = size(evidence.bitwise_equal, adjusted_p, effect.equivalence.equivalent)
-    word = headline(why, how_large, beyond.excludes_zero if beyond else None)
+    word = headline(why, how_large, beyond.shown if beyond else None)
     reference, other = paired.sides.labels
     ended = endings(paired.pairing.matches, (reference, other))
     findings = Findings(

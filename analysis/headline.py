@@ -106,7 +106,7 @@ def headline(why: Cause, size: Size, beyond_one_ulp: bool | None) -> Headline:
     Args:
         why: its cause.
         size: how large its gap is.
-        beyond_one_ulp: whether the gap, minus the one-ulp control's over the same blocks, excludes 0; None without one.
+        beyond_one_ulp: whether the gap is shown to be another than the one-ulp control's; None without one.
 
     Returns:
         Headline: a fault wins over everything, whatever the outcomes say.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ablate.design.spec import Margin
-from analysis.bca import FEWEST
 from analysis.contrast import ContrastReport
 from analysis.digits import plural
+from analysis.one_ulp import FEWEST
 from analysis.undecided import blocks_enough
 
 ONE_ULP = "a one-ulp control (an arm with `repeat` and `perturb: one-ulp`): without one no gap is called SYSTEMATIC"
@@ -48,8 +48,8 @@ def _one_ulp(contrast: ContrastReport) -> list[str]:
     beyond = contrast.beyond_one_ulp
     if beyond is None:
         return [ONE_ULP]
-    if beyond.interval.low is None:
+    if beyond.n < FEWEST:
         return [f"a one-ulp control over at least {FEWEST} of the same blocks (there are {beyond.n})"]
-    if contrast.verdict.size == "DIFFERENT" and not beyond.excludes_zero:
+    if contrast.verdict.size == "DIFFERENT" and not beyond.shown:
         return [f"more blocks than {plural(beyond.n, 'block')}, if the gap is larger than the one-ulp control's"]
     return []

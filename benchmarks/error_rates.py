@@ -156,8 +156,8 @@ def page(count: int, seed: int, command: str, pool: Executor) -> str:
         "control that scatters as much. Where the cause is UNKNOWN, EQUIVALENT stands for CHAOS at the same rates. "
         "BUG, CONFOUNDED and BITWISE EQUAL follow from the evidence, whatever the outcomes (`analysis/headline.py`).",
         rows(("what is true", "differences", "blocks", *COUNTED), headline_rows, outcomes),
-        "SYSTEMATIC is wrong where there is no gap, or where one ulp does the same: there it rests on a BCa interval, "
-        "and is wrong as often as that fails to cover. CHAOS is wrong where the gap is the margin or more.",
+        "SYSTEMATIC is wrong where there is no gap, or where one ulp does the same: both are held to the sign-flip "
+        "test, the latter by the gap less the control's. CHAOS is wrong where the gap is the margin or more.",
         "## Power",
         "How often the sign-flip test finds a gap, and TOST equivalence within a margin at a gap of 0.",
         rows(

@@ -141,7 +141,7 @@ def plan(
         batches=len(planned) * grid.batches,
         probes=forecast_probes(grid, planned),
         contrasts=contrasts,
-        warnings=tuple(_warnings(contrasts)),
+        warnings=tuple(_warnings(contrasts, grid)),
     )
 
 
@@ -171,18 +171,32 @@ def _pairs(contrast: Contrast, grid: GridSpec) -> int:
     return len(set(grid.arms[reference].blocks) & set(grid.arms[other].blocks))
 
 
-def _warnings(contrasts: Sequence[ContrastPlan]) -> list[str]:
+def _warnings(contrasts: Sequence[ContrastPlan], grid: GridSpec) -> list[str]:
     if not contrasts:
         return ["nothing is compared: one arm, and no two cells that differ in one factor only"]
     family = [contrast for contrast in contrasts if contrast.in_family]
-    if not family or min(contrast.smallest_adjusted_p for contrast in family) < LEVEL:
+    if not family:
         return []
+    if min(contrast.smallest_adjusted_p for contrast in family) < LEVEL:
+        return _of_controls(grid)
     best = min(family, key=lambda contrast: contrast.smallest_adjusted_p)
     tests = f"{len(family)} contrast{'s' if len(family) > 1 else ''}"
     return [
         f"no difference can be shown: with {best.pairs} block{'s' if best.pairs != 1 else ''} the smallest p a "
         f"sign-flip test can give is {best.smallest_p:.3g}, and {best.smallest_adjusted_p:.3g} after Holm's adjustment "
         f"for {tests}; below {LEVEL} needs {blocks_needed(len(family))} blocks"
+    ]
+
+
+def _of_controls(grid: GridSpec) -> list[str]:
+    """Say so if no gap can be shown to be more than what one ulp causes; without such a control the report says it."""
+    controls = {name: len(arm.blocks) for name, arm in grid.arms.items() if arm.numerics.perturb == "one-ulp"}
+    name = max(controls, key=controls.__getitem__, default="")
+    if not name or controls[name] >= blocks_needed(1):
+        return []
+    return [
+        f"no gap can be called SYSTEMATIC: the one-ulp control {name} has {controls[name]} "
+        f"block{'s' if controls[name] != 1 else ''}, below {LEVEL} needs {blocks_needed(1)}"
     ]
 
 

@@ -179,9 +179,11 @@ def test_a_planted_gap_beyond_one_ulp_is_systematic(analyse):
     found = by_label(report)["changed against plain"]
     assert (found.verdict.headline, found.verdict.cause) == ("SYSTEMATIC", "UNKNOWN")
     assert found.beyond_one_ulp.control == "nudged against plain"
-    assert found.beyond_one_ulp.excludes_zero
+    assert found.beyond_one_ulp.shown
+    assert found.beyond_one_ulp.test.p == 2 / 2**6
     larger = "is larger than what one rounding step in the initial weights causes: difference +"
     assert f"The gap {larger}" in found.verdict.sentence
+    assert found.verdict.sentence.endswith(", p = 0.031.")
     assert "float64" not in found.verdict.sentence
     assert found.verdict.summary.startswith("gap +")
     assert found.verdict.summary.endswith("(Holm p = 0.031)")
@@ -216,7 +218,7 @@ def test_a_one_ulp_control_on_too_few_blocks_is_not_enough(analyse):
         "changed against plain"
     ]
     assert found.verdict.headline == "INCONCLUSIVE"
-    assert "Not compared with the one-ulp control: 2 blocks in common, at least 3 are needed" in found.verdict.sentence
+    assert "Not compared with the one-ulp control: 2 blocks in common, at least 6 are needed" in found.verdict.sentence
 
 
 def test_within_the_margin_is_equivalent(analyse):

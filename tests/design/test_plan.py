@@ -93,6 +93,14 @@ def test_controls_alone_are_no_family(load):
     assert plan(grid, cores=1).warnings == ()
 
 
+@pytest.mark.parametrize(("blocks", "few"), [(1, "1 block"), (5, "5 blocks"), (6, None)])
+def test_a_one_ulp_control_on_too_few_blocks_is_announced(load, blocks, few):
+    nudged = f"nudged: {{repeat: a, perturb: one-ulp, blocks: {blocks}}}"
+    grid = load(f"arms: {{a: {{}}, b: {{threads: 2}}, {nudged}}}\n", minimal=minimal_with(7))
+    said = f"no gap can be called SYSTEMATIC: the one-ulp control nudged has {few}, below 0.05 needs 6"
+    assert plan(grid, cores=2).warnings == ((said,) if few else ())
+
+
 ADVICE = (
     "lower `threads`, or launch on a machine with more cores: threads that share a core would be measured as a slow arm"
 )
