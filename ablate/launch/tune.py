@@ -40,6 +40,7 @@ from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
 from ablate.launch.ray_leftovers import raylets_own, watch
+from ablate.launch.ray_listed import Listed
 from ablate.launch.ray_lookout import Lookout
 from ablate.launch.ray_memory import forget, keep_no_state
 from ablate.launch.ray_nodes import alive, named
@@ -259,11 +260,12 @@ class TuneLauncher:
         with tempfile.TemporaryDirectory(prefix="ablate-tune-") as storage:
             tuner = tune.Tuner(
                 placed,
-                param_space={
-                    "trial": tune.grid_search([{"id": key, "bundles": bundles(task)} for key, task in by_id.items()])
-                },
                 tune_config=tune.TuneConfig(
-                    reuse_actors=True, scheduler=order, trial_dirname_creator=_id_of, trial_name_creator=_id_of
+                    search_alg=Listed([{"id": key, "bundles": bundles(task)} for key, task in by_id.items()]),
+                    reuse_actors=True,
+                    scheduler=order,
+                    trial_dirname_creator=_id_of,
+                    trial_name_creator=_id_of,
                 ),
                 run_config=tune.RunConfig(
                     storage_path=storage,
