@@ -39,6 +39,8 @@ from benchmarks.synthetic_store import Losses, Size, grid_of
 FILES, ROWS, MOST_FILES = 10_000, 100, 100
 EVERY = 1000
 """After so many files the peer makes one of all: each time it rewrites all that there is."""
+LETTERS = 200
+"""Shown of the first error."""
 TITLE = "Small files compacted while they are read and written"
 
 
@@ -97,7 +99,7 @@ def read_until(path: Path, over: Path, ours: bool) -> dict[str, Any]:
             before = seen
         except Exception as error:
             failed += 1
-            first = first or f"{type(error).__name__}: {str(error).splitlines()[0][:80]}"
+            first = first or f"{type(error).__name__}: {' '.join(str(error).split())[:LETTERS]}"
         reads += 1
     return {"reads": reads, "failed": failed, "first": first}
 
@@ -171,7 +173,8 @@ def rows(ours: Sequence[Compacted], peer: Sequence[Compacted]) -> list[Compariso
     """Compare files, failed reads and seconds."""
     name = "pyarrow, read and rewritten"
     note = f"ours: {sum(one.reads for one in ours)} reads; peer: {sum(one.reads for one in peer)}"
-    first = next((one.first for one in peer if one.first), "")
+    firsts = [next((one.first for one in some if one.first), "") for some in (ours, peer)]
+    said = [f"{whose} first: {first}" for whose, first in zip(("ours", "the peer's"), firsts, strict=True) if first]
     files = [[float(one.after) for one in some] for some in (ours, peer)]
     failed = [[float(one.failed) for one in some] for some in (ours, peer)]
     seconds = [[one.seconds for one in some] for some in (ours, peer)]
@@ -183,7 +186,7 @@ def rows(ours: Sequence[Compacted], peer: Sequence[Compacted]) -> list[Compariso
         ),
         Comparison(
             "reads that failed or saw attempts in part, twice, or fewer than before", "reads", tuple(failed[0]), name,
-            tuple(failed[1]), "0", none, f"{note}; the peer's first: {first}" if first else note,
+            tuple(failed[1]), "0", none, "; ".join([note, *said]),
         ),
         Comparison("wall, all of it, read beside", "s", tuple(seconds[0]), name, tuple(seconds[1]), note=note),
     ]  # fmt: skip
