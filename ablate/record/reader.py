@@ -39,8 +39,7 @@ from ablate.remote.location import is_uri
 RUNS = "runs"
 _ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 30
-"""Looks at a data set that merges change meanwhile. Beside a writer that merges at every file, some 20 ms, a look by a
-starved reader was in vain 3 times in 10; a launch merges every few minutes."""
+"""Looks at a data set that merges change meanwhile; each is in vain if one comes between listing and opening."""
 _ROWS_AT_ONCE = 1_000_000
 """Rows of several trials that are read in one call: 8 MB a column of numbers. The next as many are read meanwhile."""
 _SKETCHES_AT_ONCE = 4_000
@@ -218,9 +217,15 @@ class Run:
     def _live(self, folder: Path) -> list[Part]:
         """Return the parts that count: which are there is looked up; what one says is read once."""
         paths = self.paths.parts(folder)
+        gone: FileNotFoundError | None = None
         for path in paths:
             if path not in self._heads:
-                self._heads[path] = Part.read(path)
+                try:
+                    self._heads[path] = Part.read(path)
+                except FileNotFoundError as error:  # a merge unlinks many: what the others say will not be asked again
+                    gone = error
+        if gone is not None:
+            raise gone
         return live(self._heads[path] for path in paths)
 
     @cached_property
