@@ -97,7 +97,10 @@ class Compared:
 
 
 def sum_up(compared: Iterable[tuple[int, Sequence[tuple[str, Compared]]]]) -> Streams:
-    """Return what ``compare`` found of a contrast's matches, each with its block; in the order of ``NAMES``."""
+    """Return what was found of a contrast's matches, each with its block; in the order of ``NAMES``.
+
+    Of one block what names a batch comes first: that is more than "somewhere in the trial".
+    """
     seen: dict[str, list[tuple[int, Compared]]] = {name: [] for name in (*NAMES, *IF_SEEN)}
     for block, streams in compared:
         for name, one in streams:
@@ -139,29 +142,19 @@ def drew_otherwise(matches: Sequence[Match], audits: Mapping[str, Sequence[Audit
     return Mismatch(GLOBAL_DRAWS, blocks, min(batch for block, batch in found if block == blocks[0])) if found else None
 
 
-def compare(match: Match, hashes: Mapping[str, Hashes]) -> list[tuple[str, Compared]]:
-    """Compare the streams of one matched pair; a trial that was never run has none.
-
-    Args:
-        match: the pair.
-        hashes: by trial id, of the batches that were watched.
-
-    Returns:
-        list: (name of the stream, what became of it), those that name a batch first.
-    """
+def compare_trials(match: Match) -> list[tuple[str, Compared]]:
+    """Compare the streams of one matched pair by the hashes that each trial has once; one that never ran has none."""
     mine, theirs = match.reference, match.other
     found = []
     for column, name in STREAMS.items():
         a, b = mine.hashes.get(column), theirs.hashes.get(column)
         if a is not None and b is not None and (column not in CUMULATIVE or mine.batches == theirs.batches):
             found.append((name, Compared(a != b)))
-    if mine.trial_id in hashes and theirs.trial_id in hashes:
-        found += _by_batch(hashes[mine.trial_id], hashes[theirs.trial_id])
-    # A batch is more than "somewhere in the trial": where both are known to differ, the batch comes first.
-    return sorted(found, key=lambda pair: pair[1].batch is None)
+    return found
 
 
-def _by_batch(a: Hashes, b: Hashes) -> list[tuple[str, Compared]]:
+def compare_batches(a: Hashes, b: Hashes) -> list[tuple[str, Compared]]:
+    """Compare the streams of one matched pair batch by batch, where both were watched."""
     both = in_both(a.batch_index, b.batch_index)
     batches = a.batch_index if both is None else both[0]
     found = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -90,19 +91,34 @@ def _rows(table: pa.Table) -> list[AuditRow]:
     values |= {name: _whole(known[name], null).tolist() for name, null in WHOLE.items() if name in known}
     values |= {name: _finite_ones(known[name]) for name in NUMBERS if name in known}
     if "shape" in known:
-        values["shape"] = [tuple(shape or ()) for shape in known["shape"].to_pylist()]
-    columns = [values.get(field.name, [field.default] * len(table)) for field in fields(AuditRow)]
-    return [AuditRow(*row) for row in zip(*columns, strict=True)]
+        values["shape"] = _shapes(known["shape"])
+    columns = [values.get(field.name) or repeat(field.default, len(table)) for field in fields(AuditRow)]
+    return list(map(AuditRow, *columns))
 
 
 def _finite_ones(column: Any) -> list[float | None]:
-    found: list[float | None] = pc.if_else(pc.is_finite(column), column, None).to_pylist()
-    return found
+    numbers = column.to_numpy()
+    found = numbers.astype(object)
+    found[~np.isfinite(numbers)] = None
+    values: list[float | None] = found.tolist()
+    return values
 
 
 def _text(column: Any) -> list[str]:
-    words: list[str] = pc.fill_null(column.cast("string"), "").to_pylist()
-    return words
+    """Return words, of a column that holds few different ones each only once."""
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    whole = coded.unify_dictionaries().combine_chunks()
+    words = np.array([*whole.dictionary.to_pylist(), ""], dtype=object)
+    found: list[str] = words[_whole(whole.indices, len(words) - 1)].tolist()
+    return found
+
+
+def _shapes(column: Any) -> list[tuple[int, ...]]:
+    """Return shapes; one that is not there has no dimensions."""
+    whole = column.combine_chunks()
+    ends = pc.fill_null(pc.list_value_length(whole), 0).to_numpy().cumsum().tolist()
+    sizes = whole.flatten().to_pylist()
+    return [tuple(sizes[start:end]) for start, end in pairwise([0, *ends])]
 
 
 def _whole(column: Any, null: int = 0) -> Index:

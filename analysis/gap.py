@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from analysis.arm_summary import summarise_arm
 from analysis.audit_evidence import audit_evidence
 from analysis.audit_row import AuditRow
 from analysis.batch_pass import BatchPass, pass_over
-from analysis.confounding import Streams, compare_generators, generator_states, sum_up
+from analysis.confounding import Streams, compare_generators, compare_trials, generator_states, sum_up
 from analysis.contrast import ContrastReport, PairedContrast, report, worst
 from analysis.controls import all_contrasts, arm_control, contrast_control
 from analysis.declared import declared
@@ -36,6 +36,7 @@ from analysis.parameter_distance import summarise as summarise_parameters
 from analysis.run_data import metric_column, outcomes_of_windows, outcomes_without_batches, read_audits, read_trials
 from analysis.run_line import from_here, run_line
 from analysis.size import effect
+from analysis.stream_pass import streams_of
 from analysis.trials import Trial
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
@@ -114,15 +115,19 @@ def _contrasts(
     """Report on every contrast; the resampling, which takes seconds of a large study, goes on beside the rest."""
     family = [index for index, one in enumerate(paired) if one.control is None]
     begun = [beside.submit(effect, one.pairing, margin, len(family), seed) for one in paired]
+    controls = _one_ulp_controls(paired, run.grid)
+    beyond = [
+        beside.submit(beyond_one_ulp, one.pairing, one.sides.levels, controls if one.control is None else (), seed)
+        for one in paired
+    ]
     matches = [one.pairing.matches for one in paired]
     audits = with_lent_slopes(reading.result(), trials, run.grid)
     evidence = [audit_evidence(one.sides, one.pairing.matches, run.grid, audits) for one in paired]
-    streams = _streams(matches, batches, audits)
+    streams = _streams(run, matches, batches.present, audits)
     divergences = [summarise(found, len(own)) for found, own in zip(batches.partings, matches, strict=True)]
     if run.grid.imported and run.grid.imported.rounded:
         divergences = [replace(one, bitwise_equal=False) for one in divergences]
     apart = [summarise_parameters(*found) for found in pair_distances(run, matches)]
-    controls = _one_ulp_controls(paired, run.grid)
     effects = [one.result() for one in begun]
     adjusted = [one.test.p for one in effects]
     smallest = [one.test.smallest for one in effects]
@@ -142,7 +147,7 @@ def _contrasts(
             streams[i],
             evidence[i],
             apart[i],
-            beyond_one_ulp(one.pairing, one.sides.levels, controls, seed) if one.control is None else None,
+            beyond[i].result(),
             margin,
         )
         for i, one in enumerate(paired)
@@ -150,13 +155,16 @@ def _contrasts(
 
 
 def _streams(
-    contrasts: Sequence[Sequence[Match]], batches: BatchPass, audits: Mapping[str, Sequence[AuditRow]]
+    run: Run, contrasts: Sequence[Sequence[Match]], present: Collection[str], audits: Mapping[str, Sequence[AuditRow]]
 ) -> list[Streams]:
-    """Sum up what batches and audits say of each contrast's streams."""
-    states = {trial_id: generator_states(audits.get(trial_id, ())) for trial_id in batches.present}
+    """Sum up what trials, batches and audits say of each contrast's streams; ``present``: trials with batches."""
+    states = {trial_id: generator_states(audits.get(trial_id, ())) for trial_id in present}
     return [
-        sum_up([*compared, *((one.block, compare_generators(one, states)) for one in matches)])
-        for compared, matches in zip(batches.streams, contrasts, strict=True)
+        sum_up(
+            (one.block, [*found, *compare_trials(one), *compare_generators(one, states)])
+            for one, found in zip(matches, compared, strict=True)
+        )
+        for matches, compared in zip(contrasts, streams_of(run, contrasts), strict=True)
     ]
 
 

@@ -54,7 +54,7 @@ def growth_curves(run: Run) -> tuple[Growth, ...]:
     matches = [by_block(pair(trials, outcomes, Sides.of(contrast, run.grid)).matches) for contrast in contrasts]
     edges = bin_edges(run.grid.batches)
     found: list[list[Array | None]] = [[] for _ in contrasts]
-    for rows in read_blocks(run, trials, hashes=False):
+    for rows in read_blocks(run, trials):
         for curves, own in zip(found, matches, strict=True):
             of_block = own.get(rows.block, ())
             curves += [_of(match, rows.traces, edges) for match in of_block if _both(match, rows.traces)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,39 +100,46 @@ class BlockRows:
     Attributes:
         block: its number.
         traces: losses.
-        hashes: hashes of watched batches; empty unless they were asked for.
         windows: a metric's values in the outcome's window of batches; empty unless they were asked for.
     """
 
     block: int
     traces: Mapping[str, Trace]
-    hashes: Mapping[str, Hashes]
     windows: Mapping[str, list[float | None]]
 
 
-def read_blocks(run: Run, trials: Iterable[Trial], hashes: bool = True, metric: str = "") -> Iterator[BlockRows]:
+def read_blocks(run: Run, trials: Iterable[Trial], metric: str = "") -> Iterator[BlockRows]:
     """Yield losses of every trial, block by block; few blocks are in memory at a time.
 
     Args:
         run: the store.
         trials: every planned trial.
-        hashes: whether hashes are read too.
         metric: the column of which the outcome's window is read too; none if empty.
     """
     blocks: dict[int, list[str]] = {block: [] for block in run.grid.blocks}
     for trial in trials:
         blocks[trial.block].append(trial.trial_id)
-    own = ("order_hash", "content_hash") if hashes else ()
-    columns = list(dict.fromkeys(["batch_index", "loss", *own, *([metric] if metric else [])]))
+    columns = list(dict.fromkeys(["batch_index", "loss", *([metric] if metric else [])]))
     for block, found in zip(blocks, run.batches_of(blocks.values(), columns), strict=True):
         ordered = {trial_id: _ascending(rows) for trial_id, rows in found.items()}
-        traces = {i: Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"])) for i, rows in ordered.items()}
         yield BlockRows(
             block,
-            traces,
-            {i: Hashes(traces[i].batch_index, *(_whole(rows[n]) for n in own)) for i, rows in ordered.items() if own},
+            {i: Trace(_numpy(rows["batch_index"]), _numpy(rows["loss"])) for i, rows in ordered.items()},
             {i: _window(run, rows, metric) for i, rows in ordered.items() if metric},
         )
+
+
+def read_hashes(run: Run, groups: Iterable[Collection[str]]) -> Iterator[dict[str, Hashes]]:
+    """Yield the hashes of one group of trials after the other, by trial id.
+
+    Args:
+        run: the store.
+        groups: ids of the trials in each; few groups are in memory at a time.
+    """
+    columns = ["batch_index", "order_hash", "content_hash"]
+    for found in run.batches_of(groups, columns):
+        ordered = ((trial_id, _ascending(rows)) for trial_id, rows in found.items())
+        yield {i: Hashes(_numpy(rows[columns[0]]), *(_whole(rows[n]) for n in columns[1:])) for i, rows in ordered}
 
 
 def read_audits(run: Run) -> dict[str, list[AuditRow]]:

@@ -23,6 +23,8 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 EXACT_UP_TO = 16
 RESAMPLES = 99_999
+AT_ONCE = 2_000
+"""Sign patterns in the making at once; those of 200 blocks take 10 MB. The numbers do not depend on it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def sign_flip(differences: Array, seed: int = 0) -> SignFlip:
         permutation_type="samples",
         vectorized=True,
         n_resamples=2**n if exact else RESAMPLES,
-        batch=10_000,
+        batch=AT_ONCE,
         random_state=np.random.default_rng(seed),
     )
     method = f"exact, {2**n} sign patterns" if exact else f"Monte Carlo, {RESAMPLES} sign patterns, seed {seed}"

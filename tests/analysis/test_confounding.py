@@ -9,8 +9,9 @@ from analysis.confounding import (
     NAMES,
     Hashes,
     Mismatch,
-    compare,
+    compare_batches,
     compare_generators,
+    compare_trials,
     drew_otherwise,
     generator_states,
     sum_up,
@@ -36,7 +37,11 @@ def watched(order, content, batches=range(60)):
 
 
 def compare_streams(matches, hashes):
-    return sum_up((one.block, compare(one, hashes)) for one in matches)
+    def found(one):
+        both = [hashes[trial.trial_id] for trial in (one.reference, one.other) if trial.trial_id in hashes]
+        return [*(compare_batches(*both) if len(both) == 2 else []), *compare_trials(one)]
+
+    return sum_up((one.block, found(one)) for one in matches)
 
 
 def compare_states(mine, theirs):

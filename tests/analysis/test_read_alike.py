@@ -21,6 +21,7 @@ from analysis.run_data import (
     outcomes_of_windows,
     outcomes_without_batches,
     read_blocks,
+    read_hashes,
     read_outcomes,
     read_trials,
 )
@@ -45,12 +46,13 @@ def test_blocks_hold_the_rows_that_a_filter_finds(run: Run) -> None:
     for rows in read_blocks(run, planned):
         own = table.filter(pc.equal(table["block"], rows.block))
         assert set(rows.traces) == set(own["trial_id"].to_pylist())
+        (hashes_of,) = read_hashes(run, [rows.traces])
         for trial_id, trace in rows.traces.items():
             mine = own.filter(pc.equal(own["trial_id"], trial_id)).to_pylist()
             assert trace.batch_index.tolist() == [row["batch_index"] for row in mine]
             assert trace.loss.tolist() == [row["loss"] for row in mine]
-            hashes = rows.hashes[trial_id]
-            assert hashes.batch_index is trace.batch_index
+            hashes = hashes_of[trial_id]
+            assert hashes.batch_index.tolist() == trace.batch_index.tolist()
             for name, found in (("order_hash", hashes.order), ("content_hash", hashes.content)):
                 assert found.to_pylist() == [row[name] for row in mine]
                 assert 0 < len(mine) - found.null_count < BATCHES

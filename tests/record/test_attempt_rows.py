@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ablate.errors import StoreError
-from ablate.record import attempt_rows, reader
+from ablate.record import reader
+from ablate.record.open_part import OpenPart
 from ablate.record.part import Part
 from ablate.record.parts import PartedData
 from ablate.record.reader import Run
@@ -71,13 +72,13 @@ def test_a_part_that_was_rewritten_by_hand_is_read_by_its_rows(run):
 
 def test_only_row_groups_with_wanted_rows_and_wanted_columns_are_read(run, monkeypatch):
     asked = []
-    read = attempt_rows._File.read
+    read = OpenPart.read
 
     def watched(self, groups, columns):
         asked.append((list(groups), list(columns)))
         return read(self, groups, columns)
 
-    monkeypatch.setattr(attempt_rows._File, "read", watched)
+    monkeypatch.setattr(OpenPart, "read", watched)
     list(run.batches_of([["tc0"]], ["loss"], last=10))
     assert asked == [([2], ["loss"])]  # 20,000 rows are three groups
 
@@ -85,8 +86,8 @@ def test_only_row_groups_with_wanted_rows_and_wanted_columns_are_read(run, monke
 def test_numbers_that_the_statistics_say_are_not_read(run, monkeypatch):
     before = {i: searched(run, i) for i in ("tc0", "tc2")}
     asked = []
-    read = attempt_rows._File.read
-    monkeypatch.setattr(attempt_rows._File, "read", lambda *args: asked.append(args[2]) or read(*args))
+    read = OpenPart.read
+    monkeypatch.setattr(OpenPart, "read", lambda *args: asked.append(args[2]) or read(*args))
     (found,) = run.batches_of([before], COLUMNS)
     assert asked == [["loss", "metric.m"]]
     assert {i: table.combine_chunks() for i, table in found.items()} == {
@@ -113,6 +114,35 @@ def test_numbers_that_the_statistics_do_not_say_are_read(root, numbers):
     PartedData(run.paths, run.paths.batches, {}).add({entry: table})
     (found,) = run.batches_of([["ta0"]], ["batch_index"], last=4999)
     assert found["ta0"]["batch_index"].to_pylist() == pa.array(numbers(5000)).to_pylist()[1:]
+
+
+def test_what_is_stored_tells_equal_rows_from_others(root):
+    Store.open(root, make_grid(factors={}), b"study: demo\n").close()
+    run = Run(root)
+    tables = dict(rows(arm, 0, 20_000, "m") for arm in "abcd")
+    entries = list(tables)
+    at = tables[entries[0]].schema.get_field_index("content_hash")
+    hashes = {0: [1, None, *range(19_998)], 1: [1, None, *range(19_998)], 2: [1, 5, *range(19_998)], 3: [None] * 20_000}
+    tables = {
+        entry: tables[entry].set_column(at, "content_hash", pa.array(hashes[k], pa.uint64()))
+        for k, entry in enumerate(entries)
+    }
+    PartedData(run.paths, run.paths.batches, {}).add(dict(list(tables.items())[::2]))
+    PartedData(run.paths, run.paths.batches, {}).add(dict(list(tables.items())[1::2]))
+    found = run.stored([*(entry.trial_id for entry in entries), "nobody"], ["loss", "content_hash"])
+    loss, content = zip(*(found[entry.trial_id] for entry in entries), strict=True)
+    assert len(set(loss)) == 1
+    assert content[0] == content[1]
+    assert len(set(content)) == 3
+    assert [one.values for one in content] == [19_999, 19_999, 20_000, 0]
+
+
+def test_of_rows_that_share_row_groups_or_columns_that_are_not_there_nothing_is_told(run):
+    assert set(run.stored(["ta0", "tb1", "tc1", "tc0"], ["loss"])) == {"ta0", "tc0"}
+    assert set(run.stored(["ta0", "tc0"], ["metric.m"])) == {"ta0"}
+    (path,) = (p for p in run.paths.parts(run.paths.batches) if "tc0" in {e.trial_id for e in Part.read(p).entries})
+    path.with_name("part-copy.parquet").write_bytes(path.read_bytes())
+    assert run.stored(["tc0"], ["loss"]) == {}
 
 
 def test_a_part_whose_numbers_have_no_statistics_is_read(run):
