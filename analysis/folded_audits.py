@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import pairwise, repeat
 from typing import Any
@@ -21,12 +21,12 @@ TEXT = ("trial_id", "arm", "check", "verdict", *WORDS)
 WHOLE = {"block": 0, "batch_index": 0, "count": 1}
 """Columns of whole numbers, and what they are where nothing was written."""
 COLUMNS = (*TEXT, *WHOLE, *NUMBERS, "shape", "attempt")
-QUIET_COLUMNS = ("trial_id", "arm", "check", "verdict", *WHOLE, "attempt")
+QUIET_COLUMNS = ["trial_id", "arm", "check", "verdict", *WHOLE, "attempt"]
 _BATCH_BITS = 40
 """A batch index is below 2^40."""
 
 
-def audit_rows(quiet: pa.Table, others: pa.Table) -> tuple[AuditRow, ...]:
+def audit_rows(pieces: Iterable[pa.Table]) -> tuple[AuditRow, ...]:
     """Return rows of ``audits``, of each trial and batch those of the last attempt that looked at it.
 
     An attempt that resumed at a checkpoint did not see the first batches; what its forerunner found there still counts.
@@ -34,13 +34,19 @@ def audit_rows(quiet: pa.Table, others: pa.Table) -> tuple[AuditRow, ...]:
     stands for all of a trial.
 
     Args:
-        quiet: watched batches in which one check found nothing, with the columns of ``QUIET_COLUMNS``; text may be
-            coded.
-        others: all other rows, with the columns of ``COLUMNS``.
+        pieces: tables with the columns of ``COLUMNS``; text may be coded.
 
     Returns:
-        tuple: what was quiet first, then the others in their order.
+        tuple: watched batches in which the guard found nothing first, then the others in their order.
     """
+    tables: tuple[list[pa.Table], list[pa.Table]] = ([], [])
+    for piece in pieces:
+        nothing = pc.and_(pc.equal(piece["check"], SAVED), pc.equal(piece["verdict"], "clean")).fill_null(False)
+        tables[0].append(piece.select(QUIET_COLUMNS).filter(nothing))
+        tables[1].append(piece.filter(pc.invert(nothing)))
+    if not tables[0]:
+        return ()
+    quiet, others = (pa.concat_tables(some) for some in tables)
     keys, attempts = _keys(quiet, others), np.concatenate([_whole(one["attempt"]) for one in (quiet, others)])
     if len(attempts) and attempts.min() != attempts.max():
         seen, at = np.unique(keys, return_inverse=True)
@@ -51,8 +57,7 @@ def audit_rows(quiet: pa.Table, others: pa.Table) -> tuple[AuditRow, ...]:
         keys = keys[kept]
     guarded = np.asarray(pc.equal(others["check"], SAVED).fill_null(False))
     alone = np.isin(keys[: len(quiet)], keys[len(quiet) :][guarded])
-    folded = _folded(quiet.filter(~alone), keys[: len(quiet)][~alone])
-    return (*folded, *_rows(quiet.filter(alone)), *_rows(others))
+    return (*_folded(quiet, keys, np.flatnonzero(~alone)), *_rows(quiet.filter(alone)), *_rows(others))
 
 
 def _keys(quiet: pa.Table, others: pa.Table) -> Index:
@@ -64,11 +69,11 @@ def _keys(quiet: pa.Table, others: pa.Table) -> Index:
     return codes << _BATCH_BITS | np.concatenate([1 + _whole(one["batch_index"], -1) for one in (quiet, others)])
 
 
-def _folded(quiet: pa.Table, keys: Index) -> list[QuietRow]:
-    """Return one row for all quiet batches of each trial."""
-    if not len(keys):
+def _folded(quiet: pa.Table, keys: Index, rows: Index) -> list[QuietRow]:
+    """Return one row for all of some quiet batches of each trial."""
+    if not len(rows):
         return []
-    order = np.argsort(keys, kind="stable")
+    order = rows[np.argsort(keys[rows], kind="stable")]
     keys = keys[order]
     begins = np.flatnonzero(np.diff(keys >> _BATCH_BITS, prepend=-1))
     first = pa.array(order[begins])

@@ -58,7 +58,7 @@ def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
     """
     grid = run.grid
     trials, recorded = read_trials(run)
-    with ThreadPoolExecutor(1) as beside:  # while one reads, the other counts
+    with ThreadPoolExecutor(2) as beside:  # reading, counting and resampling wait for each other as little as can be
         reading = beside.submit(read_audits, run)
         matched = [matching(trials, Sides.of(contrast, grid)) for contrast in all_contrasts(grid)]
         outcomes = outcomes_without_batches(run, trials, recorded)

@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ablate.design.cross import trials as planned_trials
 from ablate.errors import BadInput, Problem, nearest
 from ablate.record.reader import Run
-from analysis.audit_row import SAVED, AuditRow
+from analysis.audit_row import AuditRow
 from analysis.confounding import Hashes
 from analysis.divergence import Trace
-from analysis.folded_audits import COLUMNS, QUIET_COLUMNS, audit_rows
+from analysis.folded_audits import COLUMNS, audit_rows
 from analysis.outcomes import Outcome, evaluated_outcomes, window_outcomes
 from analysis.trials import Trial, join
 
@@ -40,7 +39,7 @@ def read_outcomes(run: Run, trials: tuple[Trial, ...], recorded: pa.Table) -> di
     metric = metric_column(run)
     windows = {}
     for found in run.batches_of(([trial.trial_id] for trial in trials), ["batch_index", metric], _last(run)):
-        windows |= {trial_id: _window(run, rows, metric) for trial_id, rows in found.items()}
+        windows |= {trial_id: _window(run, _ascending(rows), metric) for trial_id, rows in found.items()}
     return outcomes_of_windows(run, trials, windows)
 
 
@@ -87,9 +86,9 @@ def _last(run: Run) -> int:
 
 
 def _window(run: Run, rows: pa.Table, metric: str) -> list[float | None]:
-    """Return a trial's values of the outcome's window."""
-    inside = np.flatnonzero(_numpy(rows["batch_index"]) >= run.grid.batches - _last(run))
-    values: list[float | None] = rows[metric].take(pa.array(inside)).to_pylist()
+    """Return a trial's values of the outcome's window, of rows that ascend by batch."""
+    first = np.searchsorted(_numpy(rows["batch_index"]), run.grid.batches - _last(run))
+    values: list[float | None] = rows[metric].slice(int(first)).to_pylist()
     return values
 
 
@@ -147,11 +146,8 @@ def read_audits(run: Run) -> dict[str, list[AuditRow]]:
 
     One row stands for all watched batches of a trial in which no saved tensor was found to be overwritten.
     """
-    nothing = (pc.field("check") == SAVED) & (pc.field("verdict") == "clean")
-    quiet = run.audits(QUIET_COLUMNS, nothing, coded=True)
-    others = run.audits(COLUMNS, ~pc.coalesce(nothing, pc.scalar(False)), coded=True)
     found: dict[str, list[AuditRow]] = defaultdict(list)
-    for row in audit_rows(quiet, others):
+    for row in audit_rows(run.audits_in_pieces(COLUMNS)):
         found[row.trial_id].append(row)
     return found
 

@@ -36,7 +36,8 @@ def streams_of(run: Run, contrasts: Sequence[Sequence[Match]]) -> list[list[Foun
         else:
             unlike.setdefault(match.block, []).append(match)
     groups = [list(dict.fromkeys(trial_id for match in own for trial_id in _ids(match))) for own in unlike.values()]
-    for own, hashes in zip(unlike.values(), read_hashes(run, groups), strict=True):
+    decoded = read_hashes(run, groups) if groups else ()
+    for own, hashes in zip(unlike.values(), decoded, strict=True):
         for match in own:
             mine, theirs = _ids(match)
             both = mine in hashes and theirs in hashes

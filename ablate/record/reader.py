@@ -28,6 +28,7 @@ from ablate.record.schema import (
     attempts_schema,
     audits_schema,
     batches_schema,
+    conform,
     factor_types,
     probes_schema,
     sketches_schema,
@@ -168,18 +169,38 @@ class Run:
         """
         return self._read(self.paths.attempts, attempts_schema(self._factors), columns, filter)
 
-    def audits(self, columns: Sequence[str] | None = None, filter: Any = None, coded: bool = False) -> Any:
+    def audits(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """Return audits of all attempts.
-
-        Args:
-            columns: which to read (all).
-            filter: a ``pyarrow.dataset`` expression; row groups that cannot match are not read.
-            coded: whether text comes as dictionaries, as it is stored: a number a row in place of a string.
 
         Raises:
             StoreError: if a part cannot be read.
         """
-        return self._read(self.paths.audits, audits_schema(self._factors), columns, filter, coded)
+        return self._read(self.paths.audits, audits_schema(self._factors), columns, filter)
+
+    def audits_in_pieces(self, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield tables of audits of all attempts, of some ten thousand rows each.
+
+        Text comes as dictionaries, as it is stored: a number a row in place of a string.
+
+        Raises:
+            ValueError: if there is no such column.
+            StoreError: if a part cannot be read.
+        """
+        folder = self.paths.audits
+
+        def opened() -> list[tuple[Path, Any, Any]]:
+            parts = self._live(folder)
+            schema = _chosen(unify([audits_schema(self._factors), *(part.schema for part in parts)]), columns)
+            text = [field.name for field in schema if pa.types.is_string(field.type)]
+            coded = _coded(schema, text)
+            with damage(folder):
+                return [(part.path, pq.ParquetFile(part.path, read_dictionary=text), coded) for part in parts]
+
+        for path, file, schema in _retried(opened, folder):
+            known = [name for name in columns if name in file.schema_arrow.names]
+            with damage(path):
+                for piece in file.iter_batches(columns=known):
+                    yield conform(pa.Table.from_batches([piece]), schema)
 
     def artifacts(self, columns: Sequence[str] | None = None, filter: Any = None) -> Any:
         """Return artifacts, each trial's in the order in which they were made; images and arrays are in files.
@@ -261,7 +282,7 @@ class Run:
         with closing(_retried(lambda: AttemptRows(self._live(folder)), folder)) as rows:
             yield from read_ahead(rows, groups, _chosen(unify([base, rows.schema]), columns), at_once, last)
 
-    def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any, coded: bool = False) -> Any:
+    def _read(self, folder: Path, base: Any, columns: Sequence[str] | None, where: Any) -> Any:
         def read() -> Any:
             import pyarrow.dataset as ds
 
@@ -271,10 +292,8 @@ class Run:
             if not parts:
                 return schema.empty_table().select(names)
             files = [str(part.path) for part in parts]
-            text = [field.name for field in schema if coded and pa.types.is_string(field.type)]
-            kind = ds.ParquetFileFormat(dictionary_columns=text)
             with damage(folder, (OSError,)):
-                return ds.dataset(files, schema=_coded(schema, text), format=kind).to_table(columns=names, filter=where)
+                return ds.dataset(files, schema=schema, format="parquet").to_table(columns=names, filter=where)
 
         return _retried(read, folder)
 

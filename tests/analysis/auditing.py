@@ -14,19 +14,16 @@ BUG = {"verdict": "bug", "error": 0.02, "own_error": 0.02, "own_bound": 1e-14}
 
 
 def rows(columns, trial="t1", arm="a", block=0, attempt=1):
-    return list(audit_rows(*tables(who(columns, trial, arm, block, attempt))))
+    return list(audit_rows([table(who(columns, trial, arm, block, attempt))]))
 
 
 def who(columns, trial="t1", arm="a", block=0, attempt=1):
     return [{"trial_id": trial, "arm": arm, "block": block, "attempt": attempt} | row for row in columns]
 
 
-def tables(found):
-    """Return the two tables that ``audit_rows`` takes: what was quiet, and the rest."""
-    schema = audits_schema({})
-    quiet = [row for row in found if (row["check"], row.get("verdict")) == ("saved_tensors", "clean")]
-    others = [row for row in found if row not in quiet]
-    return [pa.Table.from_pylist(some, schema=schema) for some in (quiet, others)]
+def table(found):
+    """Return rows of ``audits`` as a table."""
+    return pa.Table.from_pylist(found, schema=audits_schema({}))
 
 
 def trial(name="t1", arm="a", block=0, status="done", **hashes):
