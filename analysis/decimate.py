@@ -34,11 +34,13 @@ def decimate(batch: Index, middle: Array, low: Array, high: Array, points: int =
         raise ValueError(f"points is {points}; a bin needs two")
     if len(batch) <= points:
         return batch, middle, low, high
-    kept, lows, highs = [], [], []
-    for part in np.array_split(np.arange(len(batch)), points // 2):
-        ends = sorted({int(part[np.argmin(middle[part])]), int(part[np.argmax(middle[part])])})
-        kept += ends
-        lows += [low[part].min()] * len(ends)
-        highs += [high[part].max()] * len(ends)
-    at = np.array(kept)
-    return batch[at], middle[at], np.array(lows), np.array(highs)
+    starts = np.array([part[0] for part in np.array_split(np.arange(len(batch)), points // 2)])
+    ends = np.array([_extremes(part) for part in np.split(middle, starts[1:])]) + starts[:, None]
+    ends.sort(axis=1)
+    once = np.c_[np.full(len(ends), True), ends[:, 0] < ends[:, 1]]
+    at, bins = ends[once], np.nonzero(once)[0]
+    return batch[at], middle[at], np.minimum.reduceat(low, starts)[bins], np.maximum.reduceat(high, starts)[bins]
+
+
+def _extremes(part: Array) -> tuple[int, int]:
+    return int(part.argmin()), int(part.argmax())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,9 @@ import numpy as np
 from ablate.record.reader import Run
 from analysis.controls import Control, all_contrasts, contrast_control
 from analysis.divergence import Trace, same_bits, shared
-from analysis.pairing import Match, Sides, by_block, pair
-from analysis.run_data import read_blocks, read_outcomes, read_trials
+from analysis.pairing import Match, Sides, by_block, matching
+from analysis.run_data import read_blocks, read_trials
+from analysis.trials import Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -46,12 +49,16 @@ class Growth:
     high: Array
 
 
-def growth_curves(run: Run) -> tuple[Growth, ...]:
-    """Return a curve for each contrast of the run; one block is in memory at a time."""
-    trials, recorded = read_trials(run)
-    outcomes = read_outcomes(run, trials, recorded)
+def growth_curves(run: Run, trials: Sequence[Trial] | None = None) -> tuple[Growth, ...]:
+    """Return a curve for each contrast of the run; one block is in memory at a time.
+
+    Args:
+        run: the store.
+        trials: every planned trial; None reads them.
+    """
+    trials = read_trials(run)[0] if trials is None else trials
     contrasts = all_contrasts(run.grid)
-    matches = [by_block(pair(trials, outcomes, Sides.of(contrast, run.grid)).matches) for contrast in contrasts]
+    matches = [by_block(matching(trials, Sides.of(contrast, run.grid)).matches) for contrast in contrasts]
     edges = bin_edges(run.grid.batches)
     found: list[list[Array | None]] = [[] for _ in contrasts]
     for rows in read_blocks(run, trials):
@@ -90,14 +97,26 @@ def binned_difference(reference: Trace, other: Trace, edges: Array) -> Array | N
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         largest = np.maximum(np.abs(a), np.abs(b))
         relative = np.where(largest == 0, 0.0, np.abs(a / largest - b / largest))
-    bounds = np.ceil(edges).astype(np.int64) - 1  # the first differing batch counts as 1
-    means = np.full(len(edges) - 1, np.nan)
-    for index in range(len(means)):
-        inside = relative[max(bounds[index], 0) : max(bounds[index + 1], 0)]
-        inside = inside[np.isfinite(inside)]
-        if len(inside):
-            means[index] = np.median(inside)
-    return means
+    known = bool(np.isfinite(relative).all())
+    bounds = np.maximum(np.ceil(edges).astype(np.int64) - 1, 0).tolist()  # the first differing batch counts as 1
+    middles = [_median(relative[low:high], known) for low, high in pairwise(bounds)]
+    return np.array(middles)
+
+
+def _median(values: Array, known: bool) -> float:
+    """Return the median of what is finite, as ``np.median`` has it, which takes ten times as long for a few numbers.
+
+    Args:
+        values: shape (n,); sorted in place, if all are finite.
+        known: whether all are.
+    """
+    if not known:
+        values = values[np.isfinite(values)]
+    if not len(values):
+        return math.nan
+    values.sort()
+    at = len(values) // 2
+    return float(values[at]) if len(values) % 2 else (float(values[at - 1]) + float(values[at])) / 2
 
 
 def _both(match: Match, traces: Mapping[str, Trace]) -> bool:

@@ -16,6 +16,9 @@ from analysis.cells import Cell, in_grid_order
 from analysis.outcomes import Outcome
 from analysis.trials import Trial
 
+MACHINE = ("host", "cpu_model", "device", "moved_from")
+"""Columns of ``trials`` that say where a trial ran."""
+
 
 @dataclass(frozen=True)
 class OutcomeGroup:
@@ -80,7 +83,7 @@ def machine_words(row: Mapping[str, Any]) -> str:
     """Return a trial's machine in words: ``host, processor``, and its accelerator, if it used one; all if it moved.
 
     Args:
-        row: a row of ``trials``.
+        row: of a trial, the columns ``MACHINE``, as far as they were recorded.
     """
     device = str(row.get("device") or "")
     parts = [str(row[name]) for name in ("host", "cpu_model") if row.get(name)]

@@ -16,6 +16,7 @@ from analysis.digits import plural
 from analysis.evidence_lines import evidence_lines
 from analysis.gap import gap
 from analysis.gap_report import GapReport
+from analysis.handed_over import handing_over
 from analysis.html_tables import table
 from analysis.methods import methods
 from analysis.probed import has_probes
@@ -40,7 +41,8 @@ def write_report(run: Run, output: Path, progress: Progress | None = None) -> No
         StoreError: the page cannot be written there.
     """
     report = gap(run)  # what is wrong with the run is said before a kernel starts
-    bodies = [body(run_notebook(path, run.paths.root, progress)) for path in notebooks(has_probes(run))]
+    with handing_over(run, report) as given:
+        bodies = [body(run_notebook(path, run.paths.root, progress, given)) for path in notebooks(has_probes(run))]
     write_aside(output, page(run, report, bodies).encode())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from ablate.errors import AblateError, Problem
+from analysis.report_body import NOT_ON_THE_PAGE
 
 PARAMETERS = "parameters"
 LONGEST_SOCKET = 80
@@ -36,13 +37,16 @@ def notebooks(probed: bool) -> list[Path]:
     return [path for path in sorted(FOLDER.glob("*.ipynb")) if probed or path.name not in NEED_PROBES]
 
 
-def run_notebook(path: Path, run: Path, progress: Progress | None = None) -> Any:
-    """Execute a notebook with ``RUN`` set to a run's folder.
+def run_notebook(
+    path: Path, run: Path, progress: Progress | None = None, given: Mapping[str, str] | None = None
+) -> Any:
+    """Execute a notebook with ``RUN`` set to a run's folder; cells whose output the page has elsewhere are passed over.
 
     Args:
         path: the notebook; one of its cells carries the tag ``parameters`` and sets ``RUN``.
         run: the run's folder.
         progress: told before each cell.
+        given: environment variables that its kernel gets besides ours.
 
     Returns:
         The executed notebook.
@@ -70,8 +74,11 @@ def run_notebook(path: Path, run: Path, progress: Progress | None = None) -> Any
             connection_file=str(Path(scratch) / "kernel.json"),
             **connection,
         )
-        client = NotebookClient(notebook, km=manager, timeout=None, on_cell_start=began)
-        environment = {**os.environ, "IPYTHONDIR": scratch, "MPLBACKEND": "agg", "JUPYTER_PLATFORM_DIRS": "1"}
+        client = NotebookClient(
+            notebook, km=manager, timeout=None, on_cell_start=began, skip_cells_with_tag=NOT_ON_THE_PAGE
+        )
+        ours = {"IPYTHONDIR": scratch, "MPLBACKEND": "agg", "JUPYTER_PLATFORM_DIRS": "1"}
+        environment = {**os.environ, **ours, **(given or {})}
         try:
             with _interruptible(client):
                 client.execute(cwd=scratch, env=environment, stdout=said, stderr=said, cleanup_kc=True)

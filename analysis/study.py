@@ -25,10 +25,11 @@ from analysis.gap_points import gap_points
 from analysis.gap_report import GapReport
 from analysis.gap_rows import arm_rows, gap_rows, verdict_rows
 from analysis.growth_curves import growth_curves
+from analysis.handed_over import handed_over
 from analysis.html_tables import Html, bullets, heading, pairs, paragraph, table
 from analysis.loss_bands import loss_bands
 from analysis.opening import badness
-from analysis.outcome_points import machine_words, outcome_groups
+from analysis.outcome_points import MACHINE, machine_words, outcome_groups
 from analysis.outcomes import Outcome
 from analysis.parameter_growth import parameter_growth
 from analysis.pictures import Pictures, find_pictures
@@ -56,8 +57,8 @@ class Study:
 
     @cached_property
     def report(self) -> GapReport:
-        """Everything ``ablate gap`` says."""
-        return gap(self.run)
+        """Everything ``ablate gap`` says; made anew unless ``ablate report`` hands it over."""
+        return handed_over(self.run) or gap(self.run)
 
     def verdict(self) -> Html:
         """Show the question and the headline."""
@@ -79,7 +80,8 @@ class Study:
     def outcomes(self) -> Captioned:
         """Draw every trial's outcome, by arm and machine."""
         trials, recorded = self._trials
-        machines = {row["trial_id"]: machine_words(row) for row in recorded.to_pylist()}
+        named = [name for name in ("trial_id", *MACHINE) if name in recorded.column_names]
+        machines = {row["trial_id"]: machine_words(row) for row in recorded.select(named).to_pylist()}
         found = self._outcomes
         return draw_outcomes(
             outcome_groups(self.run.grid, trials, found, machines), self.report.outcome, self._population
@@ -92,11 +94,11 @@ class Study:
 
     def divergence_growth(self) -> Captioned:
         """Draw how far matched losses part."""
-        return draw_divergence_growth(growth_curves(self.run), self._population)
+        return draw_divergence_growth(growth_curves(self.run, self._trials[0]), self._population)
 
     def parameter_growth(self) -> Captioned | Html:
         """Draw how far the parameters of matched trials part; say so if none were sketched."""
-        grown = parameter_growth(self.run)
+        grown = parameter_growth(self.run, self._trials[0])
         return draw_parameter_growth(grown, self._population) if grown else Html(f"<p>{NO_SKETCHES}</p>")
 
     def distances(self) -> Captioned:
