@@ -81,20 +81,16 @@ class JournalWriter:
             BadInput: if the metrics are not those of the first batch, or a value is no number.
             StoreError: if the disk is full or fails; the row is then not in the file, and may be tried again.
         """
-        names = self._names
+        names, pack, head = self._names, self._pack, b""
         if names is None:
             names = tuple(metrics)
-            head = _block({"metrics": names})
-        else:
-            head = b""
-            if len(metrics) != len(names):
-                raise self._wrong_metrics(batch_index, metrics)
+            pack, head = struct.Struct(f"{_FIXED}{len(names)}d").pack, _block({"metrics": names})
+        elif len(metrics) != len(names):
+            raise self._wrong_metrics(batch_index, metrics)
         flags = (order_hash is not None) | (content_hash is not None) << 1
         try:
-            values = [metrics[name] for name in names] if names else ()
-            row = (struct.Struct(f"{_FIXED}{len(names)}d").pack if head else self._pack)(
-                batch_index, loss, duration_s, flags, order_hash or 0, content_hash or 0, *values
-            )
+            values = map(metrics.__getitem__, names)
+            row = pack(batch_index, loss, duration_s, flags, order_hash or 0, content_hash or 0, *values)
         except KeyError:
             raise self._wrong_metrics(batch_index, metrics) from None
         except (struct.error, TypeError, ValueError) as error:
@@ -108,8 +104,7 @@ class JournalWriter:
         if written != len(data):
             self._finish_short_write(data, written)
         if head:
-            self._names = names
-            self._pack = struct.Struct(f"{_FIXED}{len(names)}d").pack
+            self._names, self._pack = names, pack
 
     def check_own(self) -> None:
         """Check that the file is still the attempt's journal, and not one whose name was given to a copy.

@@ -19,6 +19,7 @@ A trainable that cannot be run a second time, or not in float64, trains on; the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,9 @@ class Auditor:
         make: the trainable's class.
         stepper: the one that trains; it is read only.
         session: gives the plan and takes the rows.
+
+    Attributes:
+        last: the last batch that is audited; -1 if none is.
     """
 
     def __init__(self, make: Callable[..., Any], stepper: Stepper, session: Session) -> None:
@@ -79,7 +83,7 @@ class Auditor:
         self._reduction = 0
         self._given_up = False
         plan = session.spec.audit
-        self._last = min(max((plan.first - 1, *plan.at)), session.spec.batches - 1)
+        self.last = min(max((plan.first - 1, *plan.at)), session.spec.batches - 1)
         self._kept = Kept(Path(session.task.kept) if session.task.kept else None, session.task.weights)
         self._inputs_differ: list[str] = []
         self._wrong_slopes: dict[str, list[str]] = {}
@@ -89,10 +93,11 @@ class Auditor:
         """Yield the trainable's batches, or those of a file from elsewhere in their place; keep audited ones."""
         inputs = self._session.task.inputs
         source = given(stored_batches(Path(inputs)), own, self._inputs_differ) if inputs else own
-        for number, batch in enumerate(source):
+        for number, batch in enumerate(itertools.islice(source, self.last + 1)):
             if self._session.spec.audit.covers(number):
                 self._kept.batch(number, batch)
             yield batch
+        yield from source
 
     def before(self, batch: Batch) -> list[Observer]:
         """Copy what the batch in hand starts from, if it is audited; return who must look on."""
@@ -126,10 +131,10 @@ class Auditor:
                     self._given_up = True
                     words = f"float64: it trains, but could not be run a second time beside that: {last_lines(error)}"
                     self._record(at.batch_index, [unseen_row(words)])
-            if at.batch_index == self._last:
+            if at.batch_index == self.last:
                 self._kept.write()
                 self._record(at.batch_index, map(inputs_row, self._inputs_differ))
-            if at.batch_index == self._last or self._given_up:  # the rest of the trial needs none of it
+            if at.batch_index == self.last or self._given_up:  # the rest of the trial needs none of it
                 self._row.clear()
                 self._reference = self._reruns.draws = self._begun = None
 
@@ -167,7 +172,7 @@ class Auditor:
             self._record(at.batch_index, map(unseen_row, unlike))
         self._reference.draws = self._reruns.draws
         judges_own = first or drew
-        overwritten = self._session.overwritten(at.batch_index)  # then the copies make a difference
+        overwritten = self._session.watches.overwritten(at.batch_index)  # then the copies make a difference
         shared = judges_own and not drew and not overwritten and self._reruns.same_code
         slope = self._slope(self._reference, at) if shared else None
         local = LocalAudit(at, seen, self._reference, self._reduction, same_code=shared, slope=slope)
@@ -209,7 +214,7 @@ class Auditor:
         """Return the slope check of the batch that is about to be stepped, where there is one."""
         if not self._session.task.audit_slope or at.batch_index != 0:
             return None
-        named = self._session.overwritten(at.batch_index)
+        named = self._session.watches.overwritten(at.batch_index)
         return SlopeAudit(own.stepper, batch_of(at, torch.float64, own.device), search=not named)
 
     def _note_slope(self, at: Snapshot, slope: SlopeAudit | None) -> None:
@@ -220,7 +225,7 @@ class Auditor:
     def _where(self, at: Snapshot, distances: Sequence[Distance]) -> None:
         """Look for the place of a fault, if there is one; what cannot be found out is no reason to stop."""
         faults = [one for one in distances if one.verdict == "bug"]
-        overwritten = self._session.overwritten(at.batch_index)
+        overwritten = self._session.watches.overwritten(at.batch_index)
         wrong = any(self._wrong_slopes.values())
         if self._reference is None or not (faults or overwritten or wrong):
             return

@@ -17,9 +17,11 @@ from ablate.trial.draw import Draw
 from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import in_every_step
 from ablate.trial.numerics import DTYPES
-from ablate.trial.protocol import Batch, Shown
+from ablate.trial.protocol import Shown
 from ablate.trial.resume import Resume
 from ablate.trial.session import Session
+
+INT64 = np.dtype(np.int64)
 
 OWN_LOOP = (
     "a function trainable owns its loop, so its losses, gradients and updates were not held against float64; "
@@ -65,7 +67,7 @@ class Context:
         """Return ``function``, compiled if the arm asks for it; pass your loss function, once, before the loop."""
         return maybe_compiled(function, self._session.spec.numerics)
 
-    def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> dict[str, Tensor]:
+    def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> Mapping[str, Tensor]:
         """Hash this batch's index list and contents, and return its tensors placed. Call it once per batch.
 
         Raises:
@@ -76,8 +78,9 @@ class Context:
                 Problem(f"batch {self._session.batch_index}", "ctx.data was called twice", "once per batch")
             )
         self._indexed = True
-        session = self._session
-        return session.placed(session.hashed(Batch(np.asarray(index, dtype=np.int64), tensors)))
+        if type(index) is not np.ndarray or index.dtype is not INT64:
+            index = np.asarray(index, dtype=np.int64)
+        return self._session.receive_tensors(index, tensors)
 
     def batch(self, loss: Tensor, metrics: Mapping[str, float | Tensor] | None = None) -> None:
         """Record the loss of the batch that just ended; call it after the optimiser's step.
@@ -85,20 +88,23 @@ class Context:
         Raises:
             TrainableError: no scalar loss, or more batches than the grid asks for.
         """
-        index = self._session.batch_index
+        session = self._session
+        index = session.batch_index
         if index >= self.batches:
             raise TrainableError(
                 Problem(f"batch {index}", f"ctx.batch was called {index + 1} times", f"{self.batches} (ctx.batches)")
             )
-        value = self._session.take(loss)
-        self.close()
+        value = session.take(loss)
+        if self._watch is not None:
+            self.close()
         self._indexed = False
-        self._session.record(value, metrics or {})
-        self._gallery.finish()
+        session.record(value, metrics or {})
+        if self._gallery.planned:
+            self._gallery.finish()
         if index + 1 < self.batches:
             self._resume.pass_by()
-            if self._session.covered:
-                self._begin().enter_context(self._session.drawing("train"))
+            if session.covered:
+                self._begin().enter_context(session.drawing("train"))
 
     def artifact(self, name: str, value: Shown | Callable[[], Shown]) -> None:
         """Record something to look at, if the grid's plan names the batch in hand; call it before ``ctx.batch``.

@@ -173,6 +173,16 @@ def named(metrics: object, batch_index: int) -> Mapping[str, Any]:
     return metrics
 
 
+def all_floats(metrics: object) -> bool:
+    """Say whether metrics are a plain dict of Python's own floats, which need no look at each by ``named``."""
+    if type(metrics) is not dict:
+        return False
+    for value in metrics.values():  # noqa: SIM110 - a generator for ``all`` takes longer to make
+        if type(value) is not float:
+            return False
+    return True
+
+
 def _in_words(where: str | int) -> str:
     return where if isinstance(where, str) else f"batch {where}"
 

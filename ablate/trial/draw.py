@@ -72,8 +72,9 @@ class Stream:
 
     def _drawn(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         # a chain rather than one running hash, since it must go on after a resume
-        content = np.ascontiguousarray(values).tobytes()
-        self.digest = int(xxhash.xxh3_64_intdigest(self.digest.to_bytes(8, "little") + content))
+        digest = xxhash.xxh3_64(self.digest.to_bytes(8, "little"))
+        digest.update(np.ascontiguousarray(values).data)
+        self.digest = digest.intdigest()
         self.count += values.size
         return values
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+import numpy as np
 import torch
 import xxhash
 from torch import Tensor, nn
 
 from ablate.trial.draw import Draw, Stream
-from ablate.trial.protocol import Batch
+
+TOGETHER = 64
+"""So many batches' index lists wait to be hashed, at most."""
 
 
 def _update(digest: xxhash.xxh3_64, name: str, tensor: Tensor) -> None:
@@ -45,27 +49,49 @@ def content_hash(tensors: Mapping[str, Tensor]) -> int:
 
 
 class OrderChain:
-    """A running hash over every batch's index list and every stream's position: one number covers the whole order."""
+    """A running hash over every batch's index list and every stream's position: one number covers the whole order.
+
+    Batches are copied as they come and hashed when the number is asked for, or ``TOGETHER`` at once: what a step drives
+    out of the caches comes back once for all of them, which is most of what hashing one by itself takes.
+    """
 
     def __init__(self, draw: Draw) -> None:
         self._draw = draw
         self._streams: list[tuple[str, Stream]] = []
-        self.digest = 0
+        self._digest = 0
+        self._unhashed: list[tuple[int, bytes, list[int]]] = []
 
-    def add(self, batch: Batch) -> int:
-        """Add one batch and return the hash of all so far."""
-        index = batch.index
+    def add(self, index: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """Add one batch."""
         if len(self._streams) != len(self._draw.streams):  # one is never replaced by another
+            self._hash()
             self._streams = sorted(self._draw.streams.items())
-        content = self.digest.to_bytes(8, "little") + f"{index.size}|".encode() + index.tobytes()
-        for name, stream in self._streams:
-            content += f"{name}:{stream.count}|".encode()
-        self.digest = xxhash.xxh3_64_intdigest(content)
-        return self.digest
+        self._unhashed.append((index.size, index.tobytes(), [stream.count for _, stream in self._streams]))
+        if len(self._unhashed) == TOGETHER:
+            self._hash()
+
+    @property
+    def digest(self) -> int:
+        """The hash of all batches so far."""
+        self._hash()
+        return self._digest
+
+    def go_on_from(self, digest: int) -> None:
+        """Take up the hash of batches that an earlier attempt added."""
+        self._unhashed.clear()
+        self._digest = digest
 
     def draws(self) -> str:
         """Return ``draws_hash`` of the trial's streams."""
         return draws_hash(self._draw)
+
+    def _hash(self) -> None:
+        names = [name for name, _ in self._streams]
+        for size, content, counts in self._unhashed:
+            positions = "".join([f"{name}:{count}|" for name, count in zip(names, counts, strict=True)])
+            whole = self._digest.to_bytes(8, "little") + f"{size}|".encode() + content + positions.encode()
+            self._digest = xxhash.xxh3_64_intdigest(whole)
+        self._unhashed.clear()
 
 
 def draws_hash(draw: Draw) -> str:

@@ -30,18 +30,22 @@ MOST_PARAMETERS = 512
 
 
 class Gallery:
-    """The artifacts of one attempt at a trial."""
+    """The artifacts of one attempt at a trial.
+
+    Attributes:
+        planned: whether artifacts of any batch are wanted.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._planned = bool(session.spec.artifacts)
+        self.planned = bool(session.spec.artifacts)
         self._made: dict[str, Artifact] = {}
         self._names: dict[int, str] = {}
 
     @property
     def due(self) -> bool:
         """Whether artifacts of the batch in hand are wanted."""
-        return self._session.spec.artifacts.covers(self._session.batch_index)
+        return self.planned and self._session.spec.artifacts.covers(self._session.batch_index)
 
     def show(self, name: str, value: Any) -> None:
         """Take an artifact of the batch in hand; a callable is called for it, without gradient and without a trace.
@@ -79,7 +83,7 @@ class Gallery:
             Diverged: a loss up to here was not finite; there is nothing to look at then.
             StoreError: if the disk is full or fails.
         """
-        if not self._planned:
+        if not self.planned:
             return
         session, batch = self._session, self._session.batch_index - 1
         if not session.spec.artifacts.covers(batch):

@@ -56,6 +56,9 @@ class Keeper:
         code: hash of the trainable's source.
         resumed: how many batches an earlier attempt made, from which this one goes on. What was kept after more is let
             go: this attempt makes those batches anew, perhaps with other code.
+
+    Attributes:
+        planned: whether weights are kept after any batch.
     """
 
     def __init__(self, session: Session, stepper: Stepper, code: str, resumed: int) -> None:
@@ -63,9 +66,10 @@ class Keeper:
         self._stepper = stepper
         self._code = code
         self._plan = session.spec.probes
+        self.planned = bool(self._plan)
         self._paths = StorePaths(Path(session.task.root))
         self._before: dict[str, Tensor] | None = None
-        if self._plan:
+        if self.planned:
             discard_after(self._paths, session.spec.trial_id, resumed if resumed else -1)
             if not resumed:
                 self.after()

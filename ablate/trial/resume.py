@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ablate.design.trial_spec import CheckpointPlan
 from ablate.record.paths import StorePaths
 from ablate.trial import checkpoint
 from ablate.trial.checkpoint import Checkpoint
@@ -44,13 +45,14 @@ class Resume:
         self._earlier = list(self._found.machines) if self._found else []
         self.moved_from = moved_from(self._earlier, machine)
         self._passed = False
+        self._planned = session.spec.checkpoint != CheckpointPlan()  # the default: never
 
     def take_over(self) -> None:
         """Record the earlier attempt's batches up to its checkpoint as this one's own."""
         if self._found:
             self._session.recorder.take_over(self._found.attempt, self._found.batches)
             self._session.go_to(self._found.batches)
-            self._session.chain.digest = self._found.order
+            self._session.chain.go_on_from(self._found.order)
 
     def restore(self) -> Mapping[str, Any] | None:
         """Put streams and generators where they stood and return the loop's own state; None at a fresh start."""
@@ -69,6 +71,8 @@ class Resume:
             ToldToLeave: once that is done, if the process was told to.
         """
         session, batches = self._session, self._session.batch_index
+        if not (self._planned or NOTICE.given or session.ranks):
+            return
         if batches == session.spec.batches:
             return  # so little is left that it is done rather than moved
         since = time.monotonic() - self._saved_at

@@ -59,7 +59,7 @@ def run_trial(task: TrialTask, tell: Callable[[dict[str, Any]], None] = lambda m
                 resume = Resume(session, known["source_hash"], machine_of(known))
                 known |= {"resumed_at": resume.batches or None, "moved_from": resume.moved_from}
                 outcomes, diverged = train(trainable, session, resume)
-                session.late_findings()
+                session.watches.late_findings()
                 used = usage.columns()
                 if ranks is not None and not diverged:  # of a loss that is no number each worker hears when it looks
                     used["cpu_s"] = ranks.all_cpu_s(used["cpu_s"])

@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import time
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from math import isfinite
+from time import perf_counter
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ablate.audit.guard import SavedTensorGuard
 from ablate.errors import Problem
-from ablate.record.paths import StorePaths
 from ablate.record.recorder import Recorder
+from ablate.trial.adopted import adopt
 from ablate.trial.compiled import check_compiled
-from ablate.trial.contract import TrainableError, named, scalar
+from ablate.trial.contract import TrainableError, all_floats, named, scalar
 from ablate.trial.draw import Draw
 from ablate.trial.effect import ArmNotInEffect
-from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash, model_hash, one_ulp
+from ablate.trial.fingerprint import OrderChain, content_hash, draws_hash
 from ablate.trial.gpu_use import GpuSampler
-from ablate.trial.memory_format import lay_out
-from ablate.trial.numerics import DTYPES
 from ablate.trial.pending import Pending, Row, Value, detached, known_not_finite, number, until_not_finite
 from ablate.trial.permuted import STREAM as PERMUTE
 from ablate.trial.permuted import permuted
-from ablate.trial.place import placer
+from ablate.trial.place import batch_placer, placer
 from ablate.trial.protocol import Batch
 from ablate.trial.ranks import Ranks
 from ablate.trial.sketch import keep_sketch
 from ablate.trial.task import TrialTask
-from ablate.trial.watch import finding_rows, watch, watch_draws
-from ablate.trial.weights import restore, seed_global_generators
+from ablate.trial.watch import watch_draws
+from ablate.trial.watches import Watches
+from ablate.trial.weights import seed_global_generators
 
 NOTHING = contextlib.nullcontext()
 """What a batch that is not watched runs under."""
@@ -46,12 +44,19 @@ class Diverged(Exception):
 class Session:
     """The recording side of one trial.
 
+    Most batches are named by no plan: of such a one a row is written, and that is all. What every batch goes through
+    runs between two steps that drive its code and data out of the caches, where a line costs 20 times what it costs
+    in a loop of its own: so little is called there, and nothing is made that is not written.
+
     Attributes:
         batch_index: the batch in hand, from 0.
+        covered: whether it is watched, in this process.
         draw: the streams of the study, equal in every arm.
         declared: the streams of what the arm declares to change (permuted rows, noise), which have a hash of their own.
         device: where the arm computes.
         place: brings a tensor there, in the arm's precision and memory format.
+        placed: does so with all tensors of a batch.
+        watches: the guards of watched batches.
         deferred: losses stay on the device for a while (a GPU arm); on a CPU each is read and recorded at once.
         ranks: the workers of the trial; None where there is one.
     """
@@ -65,87 +70,82 @@ class Session:
         self.draw = Draw(self.spec.study, self.spec.block)
         self.declared = Draw(self.spec.study, self.spec.block)
         self.chain = OrderChain(self.draw)
+        self.watches = Watches(recorder)
+        self._began_well = False
+        self._busy_at = 0
         self.go_to(0)
         self.device = torch.device(self.spec.numerics.device)
         self.deferred = self.device.type == "cuda"
         self._permutes = self.spec.numerics.perturb == "permute-rows"
         self.place = placer(self.spec.numerics, self.device)
+        self.placed = batch_placer(self.spec.numerics, self.device, self.place)
         self.model: nn.Module | None = None
         self._pending = Pending()
         self._gpu = GpuSampler() if self.deferred else None
         self._draws_at_end: str | None = None
-        self._began_well = False
         self.columns: dict[str, str | None] = {"initial_hash": None, "perturbation_hash": None}
-        self._guard: SavedTensorGuard | None = None
-        self._guards: dict[int, SavedTensorGuard] = {}
-        self._told: dict[int, int] = {}  # how many findings of each guard are recorded
-        self._order: int | None = None
+        self._received = False
         self._content: int | None = None
-        self._began = time.perf_counter()
+        self._began = perf_counter()
         seed_global_generators(self.spec.study, self.spec.block)
 
     def go_to(self, batch_index: int) -> None:
         """Take this batch in hand."""
         self.batch_index = batch_index
         self._planned = self.spec.guard.covers(batch_index)
+        self.covered = self._planned and not self._follows
+        if not self._began_well:
+            self._busy_at = batch_index
+        elif self._busy_at < batch_index:
+            self._busy_at = next(filter(self._asks_for_more, range(batch_index, self.spec.batches)), batch_index)
+
+    def _asks_for_more(self, batch_index: int) -> bool:
+        """Whether a batch has more to it than a row: it is watched, sketched or the last."""
+        spec, last = self.spec, self.spec.batches - 1
+        return batch_index == last or spec.guard.covers(batch_index) or spec.sketches.covers(batch_index, spec.batches)
 
     def adopt(self, model: nn.Module) -> nn.Module:
-        """Give ``model`` the block's initial weights, the arm's precision, perturbation, device and layout, in place.
-
-        Weights are hashed and perturbed on the CPU, then moved.
-        """
-        if self.task.weights is not None and not self.task.follows:
-            restore(model, StorePaths(Path(self.task.root)).initial_weights(self.task.weights))
-        self.columns["initial_hash"] = model_hash(model)
-        model.to(DTYPES[self.spec.numerics.precision])
-        if self.spec.numerics.perturb == "one-ulp":
-            one_ulp(sorted(model.named_parameters()), Draw(self.spec.study, self.spec.block))
-            self.columns["perturbation_hash"] = model_hash(model)
-        precision = DTYPES[self.spec.numerics.precision]
-        wrong = [name for name, p in model.named_parameters() if p.is_floating_point() and p.dtype != precision]
-        if wrong:
-            raise ArmNotInEffect(Problem("precision", f"asked for {precision}, parameter {wrong[0]!r} has another"))
-        self.model = model.to(self.device)
-        if self.ranks is not None:  # a follower may be where the store is not
-            self.ranks.start_alike(model)
-        lay_out(model, self.spec.numerics.memory_format)
-        if self._guard is not None:  # a function trainable makes its model inside its first batch
-            self._guard.name_after(model)
+        """Give ``model`` the block's initial weights and what the arm asks for, in place."""
+        self.columns = adopt(model, self.task, self.ranks)
+        self.model = model
+        self.watches.name_after(model)  # a function trainable makes its model inside its first batch
         with self.uncounted():
             self._sketch(-1)
         return model
 
     def receive(self, batch: Batch) -> Batch:
         """Hash a batch as the trainable made it, then return it placed, its rows permuted if the arm declares that."""
-        batch = self.hashed(batch)
-        return Batch(batch.index, self.placed(batch))
+        if not isinstance(batch, Batch):
+            found = f"batches() gave a {type(batch).__name__}"
+            raise TrainableError(Problem(f"batch {self.batch_index}", found, "ablate.trial.protocol.Batch"))
+        self._hash(batch.index, batch.tensors)
+        if self._permutes:
+            batch = permuted(batch, self.declared(PERMUTE))
+        tensors = self.placed(batch.tensors)
+        return batch if tensors is batch.tensors else Batch(batch.index, tensors)
 
-    def hashed(self, batch: Batch) -> Batch:
-        """Hash a batch as the trainable made it, and return it, its rows permuted if the arm declares that.
+    def receive_tensors(
+        self, index: np.ndarray[Any, np.dtype[np.int64]], tensors: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
+        """Do what ``receive`` does with a batch that is no ``Batch``, and return its tensors."""
+        self._hash(index, tensors)
+        if self._permutes:
+            tensors = permuted(Batch(index, tensors), self.declared(PERMUTE)).tensors
+        return self.placed(tensors)
+
+    def _hash(self, index: np.ndarray[Any, np.dtype[np.int64]], tensors: Mapping[str, Tensor]) -> None:
+        """Hash a batch.
 
         Every batch's index list enters the order hash; contents are hashed on watched batches only, since hashing
         401 kB costs as much as a small model's step.
         """
-        if not isinstance(batch, Batch):
-            found = f"batches() gave a {type(batch).__name__}"
-            raise TrainableError(Problem(f"batch {self.batch_index}", found, "ablate.trial.protocol.Batch"))
-        self._began = time.perf_counter()
-        self._order = self.chain.add(batch)
-        self._content = content_hash(batch.tensors) if self._planned else None
+        self._began = perf_counter()
+        self.chain.add(index)
+        self._received = True
+        if self._planned:
+            self._content = content_hash(tensors)
         if self.ranks is not None:
-            self.ranks.agree(self.batch_index, self._order, self._content)
-        if self._permutes:
-            return permuted(batch, self.declared(PERMUTE))
-        return batch
-
-    def placed(self, batch: Batch) -> dict[str, Tensor]:
-        """Return a batch's tensors, each placed."""
-        return {name: self.place(tensor) for name, tensor in batch.tensors.items()}
-
-    @property
-    def covered(self) -> bool:
-        """Whether the batch in hand is watched, in this process."""
-        return self._planned and not self._follows
+            self.ranks.agree(self.batch_index, self.chain.digest, self._content)
 
     def watched(self) -> contextlib.AbstractContextManager[None]:
         """Watch forward and backward of the batch in hand, if the plan covers it; findings become audit rows."""
@@ -154,34 +154,21 @@ class Session:
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:
         self.flush()  # a loss before it may be no number: then this batch is none to look at
-        with watch(self.model, self.batch_index, self.recorder) as self._guard:
-            self._guards[self.batch_index] = self._guard
+        with self.watches.batch(self.model, self.batch_index):
             yield
-        self._told[self.batch_index] = len(self._guard.findings)
 
     @contextlib.contextmanager
     def uncounted(self) -> Iterator[None]:
         """Leave what happens inside out of the batch's duration."""
-        began = time.perf_counter()
+        began = perf_counter()
         try:
             yield
         finally:
-            self._began += time.perf_counter() - began
+            self._began += perf_counter() - began
 
     def drawing(self, where: str) -> contextlib.AbstractContextManager[None]:
         """Watch for draws that bypass the named streams in the batch in hand, if the plan covers it."""
         return watch_draws(self.model, self.batch_index, self.recorder, where) if self.covered else NOTHING
-
-    def overwritten(self, batch_index: int) -> bool:
-        """Say whether the guard found a saved tensor of that batch overwritten."""
-        guard = self._guards.get(batch_index)
-        return guard is not None and bool(guard.findings)
-
-    def late_findings(self) -> None:
-        """Record what guards found after their batch: a backward that ran later, over a graph kept from then."""
-        for index, guard in self._guards.items():
-            for row in finding_rows(guard, since=self._told.get(index, 0)):
-                self.recorder.audit(batch_index=index, **row)
 
     def take(self, loss: object) -> Value:
         """Return a batch's loss as a number, or on a GPU arm as a copy that stays on the device.
@@ -190,6 +177,10 @@ class Session:
             TrainableError: it is no scalar tensor.
             ArmNotInEffect: it was computed on another device than the arm's.
         """
+        if type(loss) is Tensor and loss.is_cpu and not self.deferred and loss.numel() == 1:
+            plain = loss.item()
+            if type(plain) is float:
+                return plain
         value = scalar(loss, self.batch_index)
         if value.device != self.device and value.device.type != self.device.type:  # the first takes less time
             found = f"asked for {self.device.type}, but the loss of batch {self.batch_index} is on {value.device.type}"
@@ -212,26 +203,40 @@ class Session:
             Diverged: after recording, if a loss is not finite.
             ArmNotInEffect: the arm asks for compile, and the first batch compiled nothing.
         """
+        duration = perf_counter() - self._began
+        index = self.batch_index
         if self._follows:
-            self.go_to(self.batch_index + 1)
+            self.go_to(index + 1)
             if known_not_finite([loss, *(further or {}).values()]):
                 raise Diverged
             return
-        duration = time.perf_counter() - self._began
+        numbers: Mapping[str, Any] = metrics
+        if not all_floats(metrics):
+            numbers = {name: number(value, self.deferred) for name, value in named(metrics, index).items()}
+        if index < self._busy_at and type(loss) is float and isfinite(loss) and not further:
+            self.recorder.record(index, loss, duration, numbers)
+        else:
+            self._record_in_full(index, {"loss": loss, **(further or {})}, numbers, duration)
+        self._received = False
+        self.batch_index = index = index + 1
+        if index >= self._busy_at:
+            self.go_to(index)
+        self._began = perf_counter()
+
+    def _record_in_full(
+        self, index: int, losses: Mapping[str, Any], numbers: Mapping[str, Any], duration: float
+    ) -> None:
+        """Record a batch that has more to it than a row, or may have."""
         if not self._began_well:
             check_compiled(self.spec.numerics)
             self._began_well = True
-        index = self.batch_index
-        numbers: dict[str, Any] = {name: number(value, self.deferred) for name, value in named(metrics, index).items()}
-        losses: dict[str, Any] = {"loss": loss, **further} if further else {"loss": loss}
+        order = self.chain.digest if self._received else None
         if self.deferred:
-            self._defer(Row(index, losses, numbers, duration, self._order, self._content, self.chain.draws()))
+            self._defer(Row(index, losses, dict(numbers), duration, order, self._content, self.chain.draws()))
         else:
-            self._write(index, losses, numbers, duration, self._order, self._content)
+            self._write(index, losses, numbers, duration, order, self._content)
         self._sketch(index)
-        self._order = self._content = None
-        self.go_to(index + 1)
-        self._began = time.perf_counter()
+        self._content = None
 
     def _defer(self, row: Row[Value]) -> None:
         self._pending.add(row)
@@ -267,9 +272,9 @@ class Session:
     ) -> None:
         """Record a batch; its numbers are plain. Raises Diverged once that is done if a loss is not finite."""
         loss, diverged = losses["loss"], False
-        if len(losses) > 1 or not math.isfinite(loss):
+        if len(losses) > 1 or not isfinite(loss):
             losses = until_not_finite(losses)
-            diverged = not all(map(math.isfinite, losses.values()))
+            diverged = not all(map(isfinite, losses.values()))
             metrics = {**{name: value for name, value in losses.items() if name != "loss"}, **metrics}
         shown = diverged or content is not None or index == self.spec.batches - 1  # contents: of watched batches
         self.recorder.record(index, loss, duration, metrics, order if shown else None, content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -17,7 +17,7 @@ from ablate.trial.gallery import Gallery
 from ablate.trial.gradient_noise import noise
 from ablate.trial.kept_weights import Keeper
 from ablate.trial.pending import Value
-from ablate.trial.protocol import Player
+from ablate.trial.protocol import Batch, Player
 from ablate.trial.resume import Resume
 from ablate.trial.session import Diverged, Session
 from ablate.trial.step import Observer, Stepper
@@ -44,6 +44,9 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
     gallery = Gallery(session)
     auditor = Auditor(make, stepper, session)
     batches = auditor.feed(checked_batches(trainable.batches(session.draw)))
+    taken = _Recorded(session, gallery)
+    measure = getattr(trainable, "metrics", None)
+    first = stepper.players[0].name
     look = (lambda: trainable.look(model, session.place)) if hasattr(trainable, "look") else None
     resume.take_over()
     for _ in range(resume.batches):  # the data's position is reached by drawing, not by training
@@ -52,32 +55,29 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         stepper.restore(stored)
     keeper = Keeper(session, stepper, resume.code, resume.batches)
     while session.batch_index < session.spec.batches:
-        with session.drawing("batches()"):
-            batch = next(batches, None)
-        if batch is None:
-            raise TrainableError(
-                Problem(
-                    f"batch {session.batch_index}",
-                    f"batches() ended after {session.batch_index} of {session.spec.batches}",
-                    advice="It must yield without end: start the data again.",
-                )
-            )
-        placed = session.receive(batch)
-        keeper.before()
-        observers = [taken := _Recorded(session, gallery), *auditor.before(placed)]
-        with session.watched(), session.drawing("the step"):
-            stepper.step(placed, *observers)
-        metrics = trainable.metrics(stepper.carries[stepper.players[0].name]) if hasattr(trainable, "metrics") else {}
+        placed = session.receive(_next(batches, session))
+        if keeper.planned:
+            keeper.before()
+        seers = auditor.before(placed) if session.batch_index <= auditor.last else []
+        if session.covered:
+            with session.watched(), session.drawing("the step"):
+                stepper.step(placed, taken, *seers)
+        else:
+            stepper.step(placed, taken, *seers)
+        metrics = measure(stepper.carries[first]) if measure else {}
         if session.ranks is not None:
             metrics = session.ranks.means(metrics, len(placed.index), session.device)
         try:
-            session.record(taken.losses.pop(stepper.players[0].name), metrics, taken.further())
+            session.record(taken.losses.pop(first), metrics, taken.further())
         except Diverged:
             auditor.diverged()
             raise
-        gallery.finish(look)
-        auditor.after()
-        keeper.after()
+        if gallery.planned:
+            gallery.finish(look)
+        if seers:
+            auditor.after()
+        if keeper.planned:
+            keeper.after()
         resume.offer(stepper.collect)
     if session.task.follows or not hasattr(trainable, "evaluate"):
         return {}
@@ -85,8 +85,21 @@ def train(make: Callable[..., Any], session: Session, resume: Resume) -> dict[st
         return numbers(trainable.evaluate(model, session.place), "evaluate()")
 
 
+def _next(batches: Iterator[Batch], session: Session) -> Batch:
+    """Draw a batch, watched if it is covered."""
+    if session.covered:
+        with session.drawing("batches()"):
+            batch = next(batches, None)
+    else:
+        batch = next(batches, None)
+    if batch is not None:
+        return batch
+    at, advice = session.batch_index, "It must yield without end: start the data again."
+    raise TrainableError(Problem(f"batch {at}", f"batches() ended after {at} of {session.spec.batches}", advice=advice))
+
+
 class _Recorded(Observer):
-    """Takes a batch's losses for the record and its gradients for the gallery."""
+    """Takes each batch's losses for the record and its gradients for the gallery."""
 
     def __init__(self, session: Session, gallery: Gallery) -> None:
         self.losses: dict[str, Value] = {}
@@ -98,7 +111,12 @@ class _Recorded(Observer):
         return isinstance(taken, float) and not math.isfinite(taken)  # one on the device is looked at when it is read
 
     def given(self, player: Player) -> None:
-        self._gallery.gradients(player)
+        if self._gallery.planned:
+            self._gallery.gradients(player)
 
     def further(self) -> dict[str, Value]:
-        return {f"loss_{name}": value for name, value in self.losses.items()}
+        """Let go of the losses that are left, as the columns of further players."""
+        if not self.losses:
+            return {}
+        losses, self.losses = self.losses, {}
+        return {f"loss_{name}": value for name, value in losses.items()}
