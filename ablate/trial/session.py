@@ -142,8 +142,7 @@ class Session:
         self._began = perf_counter()
         self.chain.add(index)
         self._received = True
-        if self._planned:
-            self._content = content_hash(tensors)
+        self._content = content_hash(tensors) if self._planned else None
         if self.ranks is not None:
             self.ranks.agree(self.batch_index, self.chain.digest, self._content)
 
