@@ -153,6 +153,10 @@ class Mirror:
         """Return how many rows an attempt had uploaded when that was last looked at; None if it had none."""
         return self._seen.get(key)
 
+    def all_rows_seen(self) -> dict[AttemptKey, int]:
+        """Return the same of all that had any."""
+        return dict(self._seen)
+
     def collect(self, key: AttemptKey, wait: bool = True) -> None:
         """Fetch an attempt's journal, unless it ran on this machine.
 

@@ -101,6 +101,11 @@ class RemoteStore(Store):
         here = super().rows_written(trial_id, attempt)
         return self._mirror.rows_seen(AttemptKey(trial_id, attempt)) if here is None and self._mirror else here
 
+    def all_rows_written(self) -> dict[AttemptKey, int]:
+        """Return the same of all of them."""
+        here = super().all_rows_written()
+        return {**self._mirror.all_rows_seen(), **here} if self._mirror else here
+
     def flush(self) -> None:
         """Write what was absorbed to Parquet, and have it uploaded.
 

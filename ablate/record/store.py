@@ -162,6 +162,11 @@ class Store:
         """Return how many batches an attempt that runs has recorded, as far as is known here; None before its first."""
         return rows_written(self.paths.rows(trial_id, attempt))
 
+    def all_rows_written(self) -> dict[AttemptKey, int]:
+        """Return what ``rows_written`` says of every attempt in the journal, by one look at it."""
+        counts = {key: rows_written(self.paths.rows(*key)) for key in self.paths.journal_attempts()}
+        return {key: count for key, count in counts.items() if count is not None}
+
     def absorb(self, trial_id: str, attempt: int) -> str | None:
         """Take an attempt that ended by itself into the data sets.
 

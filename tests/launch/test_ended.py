@@ -45,3 +45,21 @@ def test_an_attempt_whose_process_cannot_be_ended_is_given_up_and_tried_again(tm
     assert tried == f"{words}: tried again as attempt 2"
     [row] = Run(tmp_path / "run").trials().to_pylist()
     assert (row["status"], row["attempt"], row["failures_infrastructure"]) == ("done", 2, 1)
+
+
+def test_how_far_a_launch_is_takes_one_look_at_the_journal_however_many_trials_are_to_come(tmp_path, monkeypatch):
+    specs = [make_spec(block=block) for block in range(100)]
+    display = Display(Console(file=io.StringIO()))
+    with Store.open(tmp_path / "run", make_grid(), b"grid") as store:
+        tasks = [TrialTask(spec=spec, root=str(store.paths.root), attempt=1, cwd=".", search=()) for spec in specs]
+        ended = Ended(store, Outcome(last=2), tasks, 101, display, Waiting(display.note))
+        display.close()  # it asks from a thread of its own
+        looked = []
+        rows = type(store.paths).rows
+        monkeypatch.setattr(type(store.paths), "rows", lambda *key: looked.append(key) or rows(*key))
+        with Recorder(store.paths, specs[7], 1) as running:
+            running.record(0, 1.0, 0.01, {})
+            looked.clear()
+            state = ended.state()
+            assert len(looked) == 1
+            assert (state.done, state.running, state.batches, state.batches_in_all) == (1, 1, 5, 404)

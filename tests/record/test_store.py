@@ -213,6 +213,21 @@ def test_all_last_attempts_are_told_by_one_look(root):
         assert [opened.next_attempt(spec.trial_id) for spec in (done, begun, logged, never)] == [2, 4, 3, 1]
 
 
+def test_rows_of_all_that_began_are_told_by_one_look(root):
+    flushed, ended, begun, never = (make_spec("slow", block) for block in range(4))
+    with Store.open(root, make_grid(), GIVEN) as opened:
+        assert opened.all_rows_written() == {}
+        opened.absorb(flushed.trial_id, run_trial(opened, flushed))
+        opened.flush()
+        run_trial(opened, ended)
+        with Recorder(opened.paths, begun, 3) as recorder:
+            recorder.record(0, 1.0, 0.01, {})
+            assert opened.all_rows_written() == {(ended.trial_id, 1): 4, (begun.trial_id, 3): 1}
+            for spec, attempt in ((flushed, 1), (ended, 1), (begun, 3), (never, 1)):
+                told = opened.all_rows_written().get((spec.trial_id, attempt))
+                assert told == opened.rows_written(spec.trial_id, attempt)
+
+
 def test_a_trial_that_does_not_die_is_named(root, monkeypatch):
     monkeypatch.setattr(intake, "DYING_S", 0.1)
     spec = make_spec()

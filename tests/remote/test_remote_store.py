@@ -184,6 +184,7 @@ def test_a_trial_of_another_node_is_collected(uri, bucket, monkeypatch, tmp_path
         assert store.absorb(FAST.trial_id, 1) is None
         assert store.rows_written(FAST.trial_id, 1) is None
         wait_for(lambda: store.rows_written(FAST.trial_id, 1) == 4)  # for the display, before it is collected
+        assert store.all_rows_written() == {(FAST.trial_id, 1): 4}
         assert not here.rows(FAST.trial_id, 1).exists()
         store.collect(FAST.trial_id, 1)
         assert here.rows(FAST.trial_id, 1).read_bytes() == spool.rows(FAST.trial_id, 1).read_bytes()
