@@ -117,9 +117,9 @@ class Ended:
     def state(self) -> State:
         """Count acknowledged rows, from the size of the journals of what runs."""
         with self._mutex:
-            tasks, done, failed = list(self._open.values()), self._done, len(self.failed)
+            tasks, done, failed = dict(self._open), self._done, len(self.failed)
         written = self._store.all_rows_written()  # of most there is nothing: none is asked for by itself
-        rows = [written.get(AttemptKey(task.spec.trial_id, task.attempt)) for task in tasks]
+        rows = [written.get(AttemptKey(trial_id, task.attempt)) for trial_id, task in tasks.items()]
         return State(
             done=done,
             failed=failed,
