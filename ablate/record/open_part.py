@@ -68,8 +68,8 @@ class OpenPart:
         """Return the rows of some groups; of ``columns`` those that the file has."""
         known = self.parquet.schema_arrow.names
         names = known if columns is None else [name for name in columns if name in known]
-        with damage(self._path):
-            return self.parquet.read_row_groups(groups, columns=names)
+        with damage(self._path):  # a reader of its own, since two threads may be here
+            return pq.ParquetFile(self._file, metadata=self._footer).read_row_groups(groups, columns=names)
 
     @cached_property
     def numbers(self) -> Any:

@@ -9,6 +9,9 @@ from typing import Any
 
 from ablate.record.attempt_rows import AttemptRows
 
+AT_WORK = 2
+"""Reads that go on at once: Arrow decodes one column on one core only."""
+
 
 def read_ahead(
     rows: AttemptRows, groups: Iterable[Collection[str]], schema: Any, at_once: int, last: int | None
@@ -25,12 +28,12 @@ def read_ahead(
     Raises:
         StoreError: if a part cannot be read.
     """
-    with ThreadPoolExecutor(1) as ahead:
+    with ThreadPoolExecutor(AT_WORK) as ahead:
         waiting: deque[tuple[list[Collection[str]], Future[dict[str, Any]]]] = deque()
         for some in _together(groups, rows.count, at_once):
             trials = [trial_id for group in some for trial_id in group]
             waiting.append((some, ahead.submit(rows.of_trials, trials, schema, last)))
-            if len(waiting) > 1:
+            if len(waiting) > AT_WORK:
                 yield from _shared_out(*waiting.popleft())
         while waiting:
             yield from _shared_out(*waiting.popleft())

@@ -42,8 +42,8 @@ RUNS = "runs"
 _ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 30
 """Looks at a data set that merges change meanwhile; each is in vain if one comes between listing and opening."""
-_ROWS_AT_ONCE = 1_000_000
-"""Rows of several trials that are read in one call: 8 MB a column of numbers. The next as many are read meanwhile."""
+_ROWS_AT_ONCE = 300_000
+"""Rows of several trials that are read in one call: 2 MB a column of numbers. The next ones are read meanwhile."""
 _SKETCHES_AT_ONCE = 4_000
 """Sketches that are read in one call: 8 MB of them."""
 T = TypeVar("T")
