@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ablate.curvature.basis import Basis
 from ablate.curvature.edges import FEWEST_STEPS, SETTLED
 from ablate.curvature.lanczos import Array, Product
 
@@ -106,18 +107,18 @@ def grow(
         tick: told the number of products after each.
     """
     n = len(start)
-    rows = (start / start.norm())[None]
+    rows = Basis(start / start.norm())
     projected = np.zeros((most_steps + 1, most_steps))
     history: list[Complex] = []
     while True:
         m = len(rows)
-        image = product(rows[-1])
+        image = product(rows.last)
         eps = torch.finfo(image.dtype).eps
         image = image.to(torch.float64)
-        coefficients = rows @ image
-        rest = image - coefficients @ rows
-        again = rows @ rest  # once more: the first pass leaves what cancellation left
-        rest -= again @ rows
+        coefficients = rows.along(image, m)
+        rest = image - rows.combined(coefficients)
+        again = rows.along(rest, m)  # once more: the first pass leaves what cancellation left
+        rest -= rows.combined(again)
         projected[:m, m - 1] = (coefficients + again).cpu().numpy()
         below = float(rest.norm())
         if tick:
@@ -139,4 +140,4 @@ def grow(
         if exhausted or done or m >= most_steps:
             return roots(values, residuals, good, ends)
         projected[m, m - 1] = below
-        rows = torch.cat([rows, (rest / below)[None]])
+        rows.add(rest / below)

@@ -8,7 +8,9 @@ from typing import Literal
 from ablate.curvature.critical import Decrement, Kind
 from ablate.curvature.density import Density, Share
 from ablate.curvature.edges import Edge, Edges
-from ablate.curvature.trace import Trace
+from ablate.curvature.objective import CurvatureError
+from ablate.curvature.trace import FEWEST, Trace
+from ablate.errors import Problem
 
 Method = Literal["dense", "quadrature", "none"]
 
@@ -28,6 +30,9 @@ class Plan:
         critical: largest decrement over the loss near a critical point.
         exact_below: dimensions up to which the whole Hessian is computed.
         seed: of all draws.
+
+    Raises:
+        CurvatureError: too few products for the trace.
     """
 
     top: int = 1
@@ -40,6 +45,11 @@ class Plan:
     critical: float = 0.01
     exact_below: int = 200
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.trace_products and self.trace_products < FEWEST:
+            allowed, advice = f"0, or {FEWEST} and more", "0 takes the trace from the density, at no product more."
+            raise CurvatureError(Problem("probe: trace_products", f"found {self.trace_products}", allowed, "", advice))
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ import torch
 from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 
+from ablate.curvature.basis import Basis
+from ablate.curvature.unseen import chance, largest_mass
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 Product = Callable[[Tensor], Tensor]
-
-ROWS = 48
-"""Rows of the basis are allocated so many at a time, and never moved: no moment holds more than one block to spare."""
 
 CANCELLED = 0.5
 """An image of which less than this is new is made orthogonal twice (Daniel, Gragg, Kaufman and Stewart 1976): once
@@ -52,6 +52,7 @@ class Krylov:
         product: the operator; float64 in, float64 out.
         start: (n,), not zero; normalised here.
         against: (k, n) orthonormal rows the space stays orthogonal to (deflated pairs); None for none.
+        image: (n,) the product with the normalised start, where it has been made already; None: it is made.
 
     Attributes:
         rounding: how far a product is from that of a symmetric operator: norm of the components that symmetry makes
@@ -59,12 +60,14 @@ class Krylov:
         exhausted: the space is invariant: every residual is 0, up to rounding.
     """
 
-    def __init__(self, product: Product, start: Tensor, against: Tensor | None = None) -> None:
+    def __init__(
+        self, product: Product, start: Tensor, against: Tensor | None = None, image: Tensor | None = None
+    ) -> None:
         self._product = product
+        self._image = image
         self._against = against
         start = self._deflated(start)
-        self._blocks: list[Tensor] = []
-        self._add(0, start / start.norm())
+        self._rows = Basis(start / start.norm())
         self._alpha: list[float] = []
         self._beta: list[float] = []
         self.rounding = 0.0
@@ -76,29 +79,29 @@ class Krylov:
     @property
     def basis(self) -> Tensor:
         """Orthonormal rows, (m, n): a copy where there are many."""
-        return torch.cat(self._rows(len(self)))
+        return self._rows.rows(len(self))
 
     def extend(self) -> None:
         """Add one dimension, at the cost of one product."""
         m = len(self)
-        rows = self._rows(m + 1)
-        image = self._deflated(self._product(rows[-1][-1]).to(torch.float64))
-        coefficients = _along(rows, image)
+        image = self._product(self._rows.last) if self._image is None else self._image
+        image, self._image = self._deflated(image.to(torch.float64)), None
+        coefficients = self._rows.along(image, m + 1)
         self._alpha.append(float(coefficients[m]))
         if m >= 4:  # symmetry says that all but the last two are zero
             stray = float(coefficients[: m - 1].norm()) * float(np.sqrt(len(image) / (m - 1)))
             self.rounding = max(self.rounding, stray)
-        rest = image - _sum(rows, coefficients)
+        rest = image - self._rows.combined(coefficients)
         beta = float(rest.norm())
         if beta < CANCELLED * float(image.norm()):  # once more: the first pass leaves what cancellation left
-            rest -= _sum(rows, _along(rows, rest))
+            rest -= self._rows.combined(self._rows.along(rest, m + 1))
             beta = float(rest.norm())
         scale = max(map(abs, [*self._alpha, *self._beta]))
         if m + 1 == len(image) - self._deflated_rank or beta <= np.finfo(np.float64).eps * len(self) * scale:
             self.exhausted, beta = True, 0.0
         self._beta.append(beta)
         if not self.exhausted:
-            self._add(m + 1, rest / beta)
+            self._rows.add(rest / beta)
 
     def ritz(self) -> Ritz:
         """Return the Ritz pairs of the space so far."""
@@ -108,12 +111,20 @@ class Krylov:
     @property
     def dimension(self) -> int:
         """Length of the vectors."""
-        return self._blocks[0].shape[1]
+        return self._rows.dimension
 
     @property
     def diagonal(self) -> list[float]:
         """The diagonal of the operator in the basis, (m,)."""
         return list(self._alpha)
+
+    def unseen(self, place: float) -> float:
+        """Return how likely an eigenvalue at ``place`` or farther out left no trace, at most; the start was random.
+
+        Args:
+            place: outside the Ritz values.
+        """
+        return chance(largest_mass(self._alpha, self._beta, place), self.dimension - self._deflated_rank)
 
     def image(self, vector: Tensor) -> Tensor:
         """Return the operator's product with a vector (n,)."""
@@ -121,19 +132,18 @@ class Krylov:
 
     def outside(self, vector: Tensor) -> Tensor:
         """Return the part of a vector (n,) outside the space and what it stays orthogonal to."""
-        vector = self._deflated(vector)
-        rows = self._rows(len(self))
-        vector = vector - _sum(rows, _along(rows, vector))
-        return vector - _sum(rows, _along(rows, vector))
+        vector, m = self._deflated(vector), len(self)
+        vector = vector - self._rows.combined(self._rows.along(vector, m))
+        return vector - self._rows.combined(self._rows.along(vector, m))
 
     def inside(self, vector: Tensor) -> Tensor:
         """Return a vector's components (m,) in the basis."""
-        return _along(self._rows(len(self)), vector)
+        return self._rows.along(vector, len(self))
 
     def vectors(self, inner: Array) -> Tensor:
         """Return vectors given in the basis as columns (m, j), as rows (j, n)."""
-        weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._blocks[0].device)
-        return _sum(self._rows(len(self)), weights)
+        weights = torch.from_numpy(np.ascontiguousarray(inner.T)).to(self._rows.last.device)
+        return self._rows.combined(weights)
 
     @property
     def _deflated_rank(self) -> int:
@@ -143,26 +153,3 @@ class Krylov:
         if self._against is None or not len(self._against):
             return vector
         return vector - (self._against @ vector) @ self._against
-
-    def _add(self, at: int, row: Tensor) -> None:
-        if at % ROWS == 0:
-            shape = min(ROWS, len(row) - at), len(row)
-            self._blocks.append(torch.empty(shape, dtype=torch.float64, device=row.device))
-        self._blocks[at // ROWS][at % ROWS] = row
-
-    def _rows(self, count: int) -> list[Tensor]:
-        """Return the first rows, block by block."""
-        return [block[: count - i * ROWS] for i, block in enumerate(self._blocks) if count > i * ROWS]
-
-
-def _along(rows: list[Tensor], vector: Tensor) -> Tensor:
-    return torch.cat([block @ vector for block in rows])
-
-
-def _sum(rows: list[Tensor], weights: Tensor) -> Tensor:
-    """Return the combination (..., n) of rows with weights (..., m)."""
-    parts = torch.split(weights, [len(block) for block in rows], dim=-1)
-    total = parts[0] @ rows[0]
-    for part, block in zip(parts[1:], rows[1:], strict=True):
-        total += part @ block
-    return total

@@ -61,7 +61,8 @@ def probe(
         plan: fields of ``Plan``.
 
     Raises:
-        CurvatureError: a loss or product that is not finite, an operation without a second derivative, no parameter.
+        CurvatureError: a loss or product that is not finite, an operation without a second derivative, no parameter;
+            a plan that cannot be.
     """
     asked = replace(Plan(), **plan)
     target = objective(model, loss, batches, dtype, device, asked.seed, sizes, only)
@@ -78,23 +79,28 @@ def look(
     """Probe a Hessian that is there already; see ``probe``.
 
     Raises:
-        ValueError: a warm start that is to feed a density; too few products for the trace.
+        ValueError: a warm start that is to feed a density.
     """
     if warm is not None and plan.probes:
         raise ValueError("a warm start is not random, so it cannot feed a density: probes=0")
     n, target = hessian.dimension, hessian.objective
     exact = n <= plan.exact_below
     draws = torch.Generator(target.device).manual_seed(plan.seed)
-    kink = verify(hessian, draws)
     krylov = None
     if exact:
+        kink = verify(hessian, draws)
         edges = _exact(hessian, plan)
         density: Density | None = exact_density(edges.ritz.values)
         in_basis = hessian.gradient.to(torch.float64)
     else:
-        krylov = Krylov(hessian.__matmul__, _start(n, draws, target, warm))
+        start = _start(n, draws, target, warm)
+        start /= start.norm()
+        image = hessian @ start
+        kink = verify(hessian, draws, (start, image) if warm is None else None)  # known vectors are no random direction
+        krylov = Krylov(hessian.__matmul__, start, image=image)
         enough = partial(settled, dimension=n, starts=plan.probes) if plan.probes else None
-        edges = grow(krylov, plan.tolerance, min(plan.most_steps, n), plan.top, plan.bottom, tick, enough)
+        most = min(plan.most_steps, n)
+        edges = grow(krylov, plan.tolerance, most, plan.top, plan.bottom, tick, enough, random=warm is None)
         density = _density(hessian, plan, edges, krylov, draws) if plan.probes else None
         in_basis = krylov.inside(hessian.gradient.to(torch.float64))
     gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values

@@ -34,11 +34,16 @@ SIGMAS = 4.0
 KINK = "the loss has a kink at these weights, as where a ReLU is at exactly 0: gradient and curvature are of one side"
 
 
-def verify(hessian: Hessian, draws: torch.Generator) -> str:
+def verify(hessian: Hessian, draws: torch.Generator, known: tuple[Tensor, Tensor] | None = None) -> str:
     """Compare one product along a random direction with (g(x + h v) - g(x - h v)) / 2h; costs four gradients at most.
 
     The difference's own error is h^2 times a third derivative, and rounding, eps |g| / h with a factor of 100 for the
     sums in a gradient; what that leaves open is no disagreement. Only float64 resolves enough to ask at all.
+
+    Args:
+        hessian: what is held against differences.
+        draws: where directions come from.
+        known: a random direction (n,) of norm 1 and the product with it, where it is needed anyway; None makes one.
 
     Returns:
         That the loss has a kink at the parameters, if it has; to tell costs four gradients and a product more.
@@ -48,9 +53,8 @@ def verify(hessian: Hessian, draws: torch.Generator) -> str:
     """
     if hessian.objective.dtype is not torch.float64:
         return ""
-    v = _random(hessian, draws)
-    v /= v.norm()
-    apart, kink = _apart(hessian, v, hessian @ v, _all)
+    v, product = known or _along(hessian, _random(hessian, draws))
+    apart, kink = _apart(hessian, v, product, _all)
     if kink:
         offset = _beside(hessian, draws)
         if not _apart(hessian, v, hessian.product_at(offset, v), _all, offset)[0]:
@@ -136,6 +140,11 @@ def _apart(
 
 def _all(change: Tensor) -> Tensor:
     return change
+
+
+def _along(hessian: Hessian, direction: Tensor) -> tuple[Tensor, Tensor]:
+    v = direction / direction.norm()
+    return v, hessian @ v
 
 
 def _random(operator: Hessian, draws: torch.Generator) -> Tensor:

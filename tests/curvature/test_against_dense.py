@@ -217,6 +217,9 @@ def test_a_warm_start_needs_fewer_products(known: Known) -> None:
     cold = probe(model, loss, batches, probes=0, exact_below=0)
     warm = probe(model, loss, batches, probes=0, warm=before, exact_below=0)
     assert warm.products <= cold.products
+    # beside the space: the gradient's own product, and one for the check, which a random start's first serves as well
+    steps = len(cold.edges.ritz.values), len(warm.edges.ritz.values)
+    assert (cold.products, warm.products) == (steps[0] + 1, steps[1] + 2)
     assert warm.top.value == pytest.approx(cold.top.value, rel=2e-3)
     assert warm.bottom.value == pytest.approx(cold.bottom.value, rel=2e-3)
     with pytest.raises(ValueError, match="probes=0"):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import f
-from torch import Tensor
+from torch import Tensor, nn
 
+from ablate.curvature import CurvatureError, Plan, probe
 from ablate.curvature.lanczos import Krylov
 from ablate.curvature.trace import deflated, estimates, small
 
@@ -132,6 +133,21 @@ def test_a_matrix_of_low_rank_is_exact() -> None:
     found = deflated(space(matrix, 2), 20, torch.Generator().manual_seed(0))
     assert found.value == pytest.approx(4.5, rel=50 * 50 * EPS)
     assert found.standard_error == 0
+
+
+@pytest.mark.parametrize("products", [-6, 1, 5])
+def test_too_few_products_are_refused_before_anything_is_made(products: int) -> None:
+    def unasked(model: nn.Module, batch: Tensor) -> Tensor:
+        raise AssertionError("the loss was computed")
+
+    with pytest.raises(CurvatureError) as refused:
+        probe(nn.Linear(2, 1), unasked, [torch.ones(1, 2)], trace_products=products)
+    assert str(refused.value).splitlines() == [
+        f"probe: trace_products: found {products}",
+        "    allowed: 0, or 6 and more",
+        "    0 takes the trace from the density, at no product more.",
+    ]
+    assert Plan(trace_products=6).trace_products == 6
 
 
 def test_five_products_are_too_few() -> None:

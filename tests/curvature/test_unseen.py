@@ -1,0 +1,80 @@
+"""How much of an eigenvector a start can have that a Krylov space shows nothing of, and how likely that is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import beta, binom
+
+from ablate.curvature.edges import FAR, UNSEEN, grow
+from ablate.curvature.lanczos import Krylov
+from ablate.curvature.unseen import chance, largest_mass
+
+SPECTRUM = np.concatenate([np.linspace(-0.02, 0.06, 397), [-0.0294, -0.0271, 6.2]])
+
+
+def space(values: np.ndarray, start: np.ndarray, steps: int) -> Krylov:
+    at = torch.from_numpy(values)
+    krylov = Krylov(lambda v: at * v, torch.from_numpy(start))
+    for _ in range(steps):
+        krylov.extend()
+    return krylov
+
+
+@pytest.mark.parametrize("steps", [1, 5, 10])
+def test_no_eigenvector_has_more_of_the_start(steps: int) -> None:
+    """At every eigenvalue, also inside. The largest is found within five products, and there digits are lost."""
+    start = np.random.default_rng(0).standard_normal(len(SPECTRUM))
+    krylov = space(SPECTRUM, start, steps)
+    shares = start**2 / (start**2).sum()
+    for place, share in zip(SPECTRUM[:-1], shares[:-1], strict=True):
+        assert share <= largest_mass(krylov._alpha, krylov._beta, float(place)) * (1 + 1e-9)
+
+
+def test_of_an_invariant_space_it_is_the_share_itself() -> None:
+    values, start = np.array([-2.0, 0.5, 1.0, 4.0]), np.array([1.0, 2.0, 3.0, 0.5])
+    krylov = space(values, start, 4)
+    assert krylov.exhausted
+    for place, share in zip(values, start**2 / (start**2).sum(), strict=True):
+        assert largest_mass(krylov._alpha, krylov._beta, float(place)) == pytest.approx(share, rel=1e-9)
+
+
+def test_it_is_attained_by_a_measure_with_the_same_moments() -> None:
+    """A start of two eigenvectors, seen by one product: the mass at a place is then all that its mean and spread allow.
+
+    Of a mean 0 and a variance 1 no more than 1 / (1 + x^2) lies at x (Cantelli 1928).
+    """
+    krylov = space(np.array([-1.0, 1.0]), np.ones(2), 1)
+    assert largest_mass(krylov._alpha, krylov._beta, 3.0) == pytest.approx(1 / 10)
+
+
+def test_far_outside_it_is_nothing() -> None:
+    krylov = space(SPECTRUM, np.ones(len(SPECTRUM)), 60)
+    assert largest_mass(krylov._alpha, krylov._beta, 1e9) == 0
+
+
+@pytest.mark.parametrize("n", [2, 10, 10_000])
+def test_the_chance_is_never_below_that_of_a_direction(n: int) -> None:
+    """The square of a component of a unit vector that points anywhere is beta distributed."""
+    for mass in (1e-12, 1e-4 / n, 1e-2 / n, 1 / n):
+        exact = beta.cdf(mass, 0.5, (n - 1) / 2)
+        assert exact <= chance(mass, n) * (1 + 1e-9)
+    small = 1e-6 / n
+    if n > 2:  # sqrt(n / 2) over the ratio of gamma functions of n / 2 and (n - 1) / 2: 1 + 3 / 4n and terms of 1 / n^2
+        assert chance(small, n) <= beta.cdf(small, 0.5, (n - 1) / 2) * (1 + 1 / n)
+    assert chance(10.0, n) == 1
+
+
+STARTS = 200
+
+
+def test_an_end_is_missed_no_more_often_than_the_chance_allows() -> None:
+    """Two lowest eigenvalues 8 % apart, so that the second is a wrong end by more than ``FAR``. Random starts."""
+    values, draws, missed = torch.from_numpy(SPECTRUM), torch.Generator().manual_seed(0), 0
+    for _ in range(STARTS):
+        start = torch.randn(len(values), dtype=torch.float64, generator=draws)
+        bottom = grow(Krylov(lambda v: values * v, start), 1e-3, 200).bottom[0]
+        assert bottom.converged
+        missed += bottom.value > -0.0294 * (1 - FAR)
+    assert missed <= binom.ppf(0.999, STARTS, UNSEEN)
