@@ -1,19 +1,23 @@
-"""Both ends of a Hessian's spectrum, its density and its trace: beside the packages people use for them.
+"""Both ends of a Hessian's spectrum, its density and its trace: beside scipy and the packages people use for them.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/curvature.py --peers DIR [--repeats 3] [--only TASK] [--json FILE]
+    OMP_NUM_THREADS=1 PYTHONPATH=. python benchmarks/curvature.py --peers DIR [--repeats 3] [--only TASK]
+        [--json FILE] [--page docs/curvature.md]
 
 ``--peers`` is a folder with the packages that are compared, which this project does not install: PyHessian 0.1,
 curvlinops-for-pytorch 3.0.1 and hessian-eigenthings 1.0.0a5, by ``pip install --target DIR --no-deps``, and what they
 import: backpack-for-pytorch, einconv, linear_operator, opt_einsum, jaxtyping, wadler_lindig, einops, unfoldNd, tqdm.
-Without it ours is measured, beside scipy.
+Without it ours is measured, beside scipy. A method that fails, is missing or takes over ``LONGEST_S`` is said in its
+row, and the others go on. Broken off by SIGINT (``timeout -s INT 700 ...``) it shows and writes what it has.
 
 Networks in float64 (``curvature_networks.py``), each method in a process of its own (``curvature_one.py``), at its
 defaults and at its best setting (``curvature_methods.py``): the best that a user can choose beforehand, and, of those
 that take a number of steps and do not say whether they suffice, the fewest that do. Every method is asked for a
-relative error of 1e-3 at both ends; true errors are against a run to 1e-6 from another start. Products are counted
-where they are called. Seconds are the one thread's processor time, medians of the repeats (one run of what takes over
-20 seconds), errors the worst of them. Memory is the resident set's peak beside that of one gradient, and what is left
-when all results were dropped. The package that takes 840 products is run on one network; ``--all`` runs it on all.
+relative error of 1e-3 at both ends; true errors are against a run to 1e-6 from another start. ``eigsh`` is run at four
+settings, and the cheapest that is right is the peer: once as it is, without a density, against ours without one, and
+once followed by a quadrature of as many steps as ours made. Products are counted where they are called. Seconds are the
+one thread's processor time, medians of the repeats (one run of what takes over 20 seconds), errors the worst of them.
+Memory is the resident set's peak beside that of one gradient, and what is left when all results were dropped. The
+package that takes 840 products is run on one network; ``--all`` runs it on all.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,64 +37,83 @@ from rich.console import Console
 from rich.table import Table
 
 from ablate.trial.cpu import cpu_model
-from benchmarks.curvature_methods import AT_LATE, DEAREST, METHODS, TOLERANCE, missing
+from benchmarks.curvature_kept import PREDNET
+from benchmarks.curvature_methods import AT_LATE, DEAREST, METHODS, OURS, THEN, TOLERANCE, missing
 from benchmarks.curvature_networks import LATE, NAMES
-from benchmarks.curvature_rows import comparisons
+from benchmarks.curvature_page import curvature_page
+from benchmarks.curvature_rows import best_eigsh, comparisons
 from benchmarks.measured import arguments, report
+from benchmarks.surroundings import Surroundings
 
 TITLE = "Curvature: ends of the spectrum, density, trace"
-TASKS = ("ends", "product", "density", "warm")
+TASKS = ("ends", "product", "density", "warm", "kept")
 WIDTH = 140
+LONGEST_S = 600.0
+"""A measurement that takes longer has gone wrong."""
 
 
 def one(task: str, name: str, folder: str, count: int, *rest: str) -> dict[str, Any]:
     """Run one measurement in a process of its own."""
     command = [sys.executable, str(Path(__file__).with_name("curvature_one.py")), task, name, folder, str(count), *rest]
     path = os.pathsep.join(p for p in sys.path if p)
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": path}
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        return {"failed": f"not done after {LONGEST_S:.0f} s"}
     if done.returncode:
-        return {"failed": done.stderr.strip().splitlines()[-1]}
+        said = done.stderr.strip().splitlines()
+        return {"failed": said[-1] if said else f"ended with {done.returncode} and said nothing"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def measured(tasks: list[str], repeats: int, every: bool, console: Console) -> dict[str, Any]:
-    """Return everything that was asked for, by network; with ``every`` the dearest package on every network."""
-    found: dict[str, Any] = {}
+def measure(found: dict[str, Any], tasks: list[str], repeats: int, every: bool, console: Console) -> None:
+    """Add everything that was asked for to ``found``, by network; with ``every`` the dearest package on every one."""
+
+    def told(here: dict[str, Any], key: str, *row: Any) -> None:
+        here[key] = row[-1]
+        console.print(*row, style="dim")
+
     with TemporaryDirectory() as folder:
         for name in (*NAMES, LATE) if "ends" in tasks else NAMES:
-            here: dict[str, Any] = {"reference": one("reference", name, folder, repeats)}
-            found[name] = here
-            console.print(name, here["reference"], style="dim")
+            here: dict[str, Any] = found.setdefault(name, {})
+            told(here, "reference", name, one("reference", name, folder, repeats))
             if "failed" in here["reference"]:
-                here |= {task: here["reference"] for task in tasks if task != "ends"}
+                here |= {task: here["reference"] for task in tasks if task not in ("ends", "kept")}
                 continue
             if "ends" in tasks:
-                here["ends"] = {}
+                ends: dict[str, Any] = {}
+                here["ends"] = ends
                 for method in methods_of(name, every):
                     package = METHODS[method][0]
                     lost = missing(package)
                     row = {"failed": f"{package} is not there"} if lost else one("ends", name, folder, repeats, method)
-                    here["ends"][method] = row
-                    console.print(name, method, row, style="dim")
+                    told(ends, method, name, method, row)
+                peer, steps = best_eigsh(ends), ends[OURS].get("steps")
+                if peer and steps:
+                    row = one("ends", name, folder, repeats, peer + THEN, f"{steps:.0f}")
+                    told(ends, peer + THEN, name, peer + THEN, row)
             for task in ("product", "density", "warm"):
                 if task in tasks and name != LATE:
-                    here[task] = one(task, name, folder, repeats)
-                    console.print(name, here[task], style="dim")
-    return found
+                    told(here, task, name, one(task, name, folder, repeats))
+        if "kept" in tasks:
+            told(found.setdefault(PREDNET, {}), "kept", PREDNET, one("kept", PREDNET, folder, repeats))
 
 
 def methods_of(name: str, every: bool) -> list[str]:
-    """Return what is compared on a network."""
+    """Return what is compared on a network, but for what waits for the number of our steps."""
     if name == LATE:
         return list(AT_LATE)
-    return [method for method in METHODS if every or method != DEAREST or name == NAMES[0]]
+    methods = [method for method in METHODS if not method.endswith(THEN)]
+    return [method for method in methods if every or method != DEAREST or name == NAMES[0]]
 
 
 def ends_table(name: str, here: Mapping[str, Any]) -> Table:
     """Return one network's methods. In brackets: times ours."""
     known = here["reference"]
-    if "failed" in known:
+    if "failed" in known or "ends" not in here:
+        known = {"failed": "broken off"} | known
         return Table(title=f"{name}: no reference, so nothing was measured: {known['failed']}")
     top, bottom = known["top"], known["bottom"]
     title = f"{name}, {known['parameters']:,} parameters: eigenvalues from {bottom:.4g} to {top:.4g}"
@@ -97,7 +121,7 @@ def ends_table(name: str, here: Mapping[str, Any]) -> Table:
     columns = ("products", "seconds", "error, top", "error, bottom", "density", "bounds", "peak MB", "kept MB")
     for column in ("method", *columns):
         table.add_column(column, justify="left" if column == "method" else "right")
-    ours = here["ends"]["ours"]
+    ours = here["ends"].get(OURS, {"failed": "broken off"})
     for method, row in here["ends"].items():
         if "failed" in row:
             table.add_row(method, row["failed"], *[""] * (len(columns) - 1))
@@ -105,7 +129,7 @@ def ends_table(name: str, here: Mapping[str, Any]) -> Table:
         products = f"{row['products']:.0f}{_times(row, ours, 'products')}"
         seconds = f"{row['seconds']:.2f}{_times(row, ours, 'seconds')}"
         errors = [_error(row["top_error"]), _error(row["bottom_error"])]
-        yes = ["yes" if row["density"] else "no", "yes" if method == "ours" else "no"]
+        yes = ["yes" if row["density"] else "no", "yes" if method.startswith(OURS) else "no"]
         kept = "" if row["kept_mb"] is None else f"{row['kept_mb']:.0f}"
         table.add_row(method, products, seconds, *errors, *yes, f"{row['peak_mb']:.0f}", kept)
     return table
@@ -143,7 +167,7 @@ def put(table: Table, console: Console) -> None:
 def show(found: Mapping[str, Any], tasks: list[str], console: Console) -> None:
     """Print the tables."""
     for name, here in found.items():
-        if "ends" in here or "failed" in here["reference"]:
+        if "ends" in here or "failed" in here.get("reference", {}):
             put(ends_table(name, here), console)
     for task in tasks:
         for name, here in found.items():
@@ -177,12 +201,17 @@ def main() -> None:
     parser.add_argument("--peers", help="a folder with the packages to compare with")
     parser.add_argument("--only", choices=TASKS, action="append", help="measure this; may be given again")
     parser.add_argument("--all", action="store_true", help="run the package of 840 products on every network")
+    parser.add_argument("--page", type=Path, help="also write a page of Markdown")
     asked = parser.parse_args()
     if asked.peers:
         sys.path.insert(1, asked.peers)
     console, tasks = Console(width=WIDTH), asked.only or list(TASKS)
-    load = os.getloadavg()
-    found = measured(tasks, asked.repeats, asked.all, Console(stderr=True, width=WIDTH))
+    surroundings, began = Surroundings.now(), time.monotonic()
+    load, broken, found = os.getloadavg(), False, dict[str, Any]()
+    try:
+        measure(found, tasks, asked.repeats, asked.all, Console(stderr=True, width=WIDTH))
+    except KeyboardInterrupt:
+        broken = True
     versions = f"Python {sys.version.split()[0]}, torch {torch.__version__}"
     machine = {"cpu": cpu_model(), "versions": versions, "load_before": load, "load_after": os.getloadavg()}
     console.print(f"{machine['cpu']}, {versions}, one thread, medians of {asked.repeats}", highlight=False)
@@ -191,11 +220,17 @@ def main() -> None:
     gone = sorted({package for package, _ in METHODS.values() if missing(package)})
     if gone:
         console.print(f"not there, so not compared: {', '.join(gone)} (--peers)", style="bold")
+    if broken:
+        console.print("broken off: what is not above was not measured", style="bold red")
     rows = comparisons(found)
     report(TITLE, rows, asked.json)
     if asked.json:
-        whole = json.loads(asked.json.read_text()) | {"machine": machine, "networks": found}
+        whole = json.loads(asked.json.read_text()) | {"machine": machine, "networks": found, "broken_off": broken}
         asked.json.write_text(json.dumps(whole, indent=1))
+    if asked.page:
+        seconds = time.monotonic() - began
+        tables = [ends_table(name, here) for name, here in found.items() if "ends" in here]
+        asked.page.write_text(curvature_page(surroundings, TITLE, rows, tables, seconds, broken))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import torch
 from ablate.curvature import Curvature, Hessian, Plan, look, objective
 from ablate.curvature.edges import SETTLED
 from ablate.curvature.lanczos import Krylov
+from benchmarks.curvature_kept import kept
 from benchmarks.curvature_methods import METHODS, TOLERANCE, Ends, missing
 from benchmarks.curvature_networks import STEPS, TRAINED, Network, network
 from benchmarks.curvature_whole import density
@@ -68,11 +69,14 @@ def reference(name: str, folder: Path, seeds: int) -> dict[str, Any]:
     return found
 
 
-def ends(name: str, folder: Path, seeds: int, method: str) -> dict[str, Any]:
-    """Measure one method: medians over ``seeds`` runs, true errors, memory beside a gradient's, and what is kept."""
+def ends(name: str, folder: Path, seeds: int, method: str, told: str = "") -> dict[str, Any]:
+    """Measure one method: medians over ``seeds`` runs, true errors, memory beside a gradient's, and what is kept.
+
+    ``told`` are the steps it is to make; those of the reference if empty.
+    """
     net, known = _trained(name, folder), json.loads((folder / f"{name}.json").read_text())
     package, call = METHODS[method]
-    steps, started, most, kept = int(known["steps"]), time.thread_time(), 0, 0
+    steps, started, most, kept = int(told or known["steps"]), time.thread_time(), 0, 0
     if package:
         importlib.import_module(package)
     gradient_peak = peak(lambda: _gradient(net))
@@ -94,6 +98,7 @@ def ends(name: str, folder: Path, seeds: int, method: str) -> dict[str, Any]:
         "products": median(run.products for run, _, _ in runs),
         "every": {"products": [run.products for run, _, _ in runs], "seconds": [took for _, took, _ in runs]},
         "gradients": median(run.gradients for run, _, _ in runs),
+        "steps": median(run.steps for run, _, _ in runs),
         "seconds": median(took for _, took, _ in runs),
         "wall_seconds": median(took for _, _, took in runs),
         "top_error": max(abs(run.top / known["top"] - 1) for run, _, _ in runs),
@@ -175,7 +180,13 @@ def _seconds(call: Callable[[], object], repeats: int) -> float:
     return median(times[1:])
 
 
-TASKS = {"reference": reference, "product": product, "density": density, "warm": warm}
+def keeping(name: str, folder: Path, repeats: int) -> dict[str, Any]:
+    """Measure what keeping weights costs a trial; no network of the others."""
+    torch.set_default_dtype(torch.float32)
+    return kept(repeats)
+
+
+TASKS = {"reference": reference, "product": product, "density": density, "warm": warm, "kept": keeping}
 
 
 def main() -> None:

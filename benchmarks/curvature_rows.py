@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks.curvature_methods import TOLERANCE
+from benchmarks.curvature_methods import ALONE, EIGSH, OURS, THEN, TOLERANCE
 from benchmarks.curvature_networks import LATE
 from benchmarks.measured import Comparison
 
@@ -14,10 +14,12 @@ Found = Mapping[str, Any]
 MOST_PRODUCTS, MOST_GRADIENTS = 45, 2.6
 FEWER = {
     "curvlinops, defaults": (5.0, 6.0),
-    "curvlinops, eigsh both ends": (2.0, 2.3),
     "hessian-eigenthings, defaults": (8.0, 8.0),
 }
 """How many times fewer products, and how many times less time, than each."""
+
+THAN_EIGSH = (2.0, 2.3)
+MOST_OF_A_TRIAL = 0.02
 
 PYHESSIAN_SPEED, PYHESSIAN_MEMORY = 0.9, 2.0
 OUTLIERS, LOWER = "ConvLSTM", 2.0
@@ -33,35 +35,66 @@ def comparisons(found: Mapping[str, Found]) -> list[Comparison]:
     rows: list[Comparison] = []
     for name, here in found.items():
         rows += _ends(name, here.get("ends", {}))
-        for task, make in (("product", _product), ("density", _density), ("warm", _warm)):
+        for task, make in (("product", _product), ("density", _density), ("warm", _warm), ("kept", _kept)):
             if task in here and "failed" not in here[task]:
                 rows += make(name, here[task])
     return rows
 
 
 def _ends(name: str, methods: Found) -> Iterator[Comparison]:
-    ours = methods.get("ours", {"failed": ""})
+    ours = methods.get(OURS, {"failed": ""})
     if "failed" in ours:
         return
-    for method, (fewer, faster) in FEWER.items():
-        peer = methods.get(method, {"failed": ""})
-        if "failed" in peer:
-            continue
-        note = "" if right(peer) else f"the peer misses {TOLERANCE:g}: {worst(peer):.1e}"
-        note = note or ("" if peer["density"] else "the peer has no density")
-        for what, key, unit, times in (("products", "products", "products", fewer), ("time", "seconds", "s", faster)):
-            mine, theirs = (tuple(map(float, run["every"][key])) for run in (ours, peer))
-            goal = f">= {times:g} times {'fewer' if what == 'products' else 'less'}"
-            met = median(theirs) >= times * median(mine)
-            if what == "products" and name != LATE:
-                goal, met = f"<= {MOST_PRODUCTS}, {goal}", met and median(mine) <= MOST_PRODUCTS
-            yield Comparison(f"{name}, both ends and density: {what}", unit, mine, method, theirs, goal, met, note)
+    for method, times in FEWER.items():
+        yield from _costs(name, "both ends and density", ours, method, methods, times)
+    peer = best_eigsh(methods)
+    if peer:
+        made = f"a quadrature of as many steps as ours, {ours['steps']:.0f}"
+        yield from _costs(name, "both ends and density", ours, peer + THEN, methods, THAN_EIGSH, made)
+        others = ", ".join(
+            _outcome(method, methods[method]) for method in EIGSH if method in methods and method != peer
+        )
+        note = f"of its settings the cheapest that is right; {others}" if others else "the only setting run"
+        alone = methods.get(ALONE, {"failed": ""})
+        if "failed" not in alone:
+            yield from _costs(name, "both ends, no density on either side", alone, peer, methods, THAN_EIGSH, note)
     error = f"{name}, both ends: worst relative error"
     yield Comparison(error, "", (worst(ours),), target=f"<= {TOLERANCE:g}", met=right(ours))
     kept = ours["kept_mb"]
     if kept is not None:
         yield Comparison(f"{name}: memory kept after a probe", "MB", (kept,), target="<= 1 MB", met=kept <= 1)
     yield from _pyhessian(name, ours, methods)
+
+
+def best_eigsh(methods: Found) -> str:
+    """Return which of its settings costs the fewest products of those that are right, of all if none is; or nothing."""
+    ran = {method: methods[method] for method in EIGSH if "failed" not in methods.get(method, {"failed": ""})}
+    return min(ran, key=lambda method: (not right(ran[method]), ran[method]["products"]), default="")
+
+
+def _outcome(method: str, row: Found) -> str:
+    if "failed" in row:
+        return f"{method} failed"
+    return f"{method} {row['products']:.0f} products, {'right' if right(row) else f'wrong by {worst(row):.1e}'}"
+
+
+def _costs(
+    name: str, what: str, ours: Found, method: str, methods: Found, times: tuple[float, float], note: str = ""
+) -> Iterator[Comparison]:
+    """Return a row of products and one of time, if the peer did not fail."""
+    peer = methods.get(method, {"failed": ""})
+    if "failed" in peer:
+        return
+    missed = "" if right(peer) else f"the peer misses {TOLERANCE:g}: {worst(peer):.1e}"
+    note = "; ".join(filter(None, [missed, note]))
+    for key, unit, least in (("products", "products", times[0]), ("seconds", "s", times[1])):
+        mine, theirs = (tuple(map(float, run["every"][key])) for run in (ours, peer))
+        goal = f">= {least:g} times {'fewer' if key == 'products' else 'less'}"
+        met = median(theirs) >= least * median(mine)
+        if key == "products" and name != LATE:
+            goal, met = f"<= {MOST_PRODUCTS}, {goal}", met and median(mine) <= MOST_PRODUCTS
+        label = f"{name}, {what}: {'products' if key == 'products' else 'time'}"
+        yield Comparison(label, unit, mine, method, theirs, goal, met, note)
 
 
 def _pyhessian(name: str, ours: Found, methods: Found) -> Iterator[Comparison]:
@@ -115,6 +148,11 @@ def _density(name: str, found: Found) -> Iterator[Comparison]:
         plain >= times * ours,
         f"standard errors {found['w1_errors']['ours']:.2g} and {found['w1_errors']['plain quadrature']:.2g}",
     )
+    if "plain_steps" in found:
+        what, most = f"{name}, small: steps for our density's mean error", found["plain_most"]
+        needed = found["plain_steps"]
+        theirs, note = ((float(needed),), "") if needed else ((), f"not reached within {most} steps")
+        yield Comparison(what, "steps", (float(found["steps"]),), "plain quadrature", theirs, note=note)
     others = {way: error for way, error in found["trace"].items() if way != "ours"}
     if not others:
         return
@@ -141,3 +179,17 @@ def _warm(name: str, found: Found) -> Iterator[Comparison]:
     what, goal = f"{name}: products for five snapshots", f">= {WARM:g} times fewer"
     note = f"worst relative error {found['worst_error']:.1e}"
     yield Comparison(what, "products", (warm,), "five cold starts", (cold,), goal, met, note)
+
+
+def _kept(name: str, found: Found) -> Iterator[Comparison]:
+    for key, what in (("cpu", "processor time"), ("wall", "time on the clock")):
+        shares = tuple(
+            100 * part / whole for part, whole in zip(found["keeping"][key], found["trial"][key], strict=True)
+        )
+        note = (
+            f"{found['snapshots']} snapshots, {median(found['trial'][key]):.1f} s a trial of {found['windows']} windows"
+        )
+        goal, met = f"<= {100 * MOST_OF_A_TRIAL:g} %", median(shares) <= 100 * MOST_OF_A_TRIAL
+        yield Comparison(
+            f"{name}: keeping weights for probes, of a trial's {what}", "%", shares, "", (), goal, met, note
+        )

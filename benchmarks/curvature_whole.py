@@ -12,14 +12,17 @@ from scipy.stats import wasserstein_distance
 
 from ablate.curvature import Hessian, Plan, look, objective
 from ablate.curvature.edges import grow
-from ablate.curvature.lanczos import Krylov
+from ablate.curvature.lanczos import Array, Krylov
 from ablate.curvature.trace import deflated
 from benchmarks.curvature_methods import METHODS, TOLERANCE, missing
 from benchmarks.curvature_networks import TRAINED, network
 
 TRACE_PRODUCTS, TRACE_SEEDS, DENSITY_SEEDS = 99, 40, 20
-FOREIGN_SEEDS = 5
+FOREIGN_SEEDS, PLAIN_SEEDS = 5, 10
 """Starts of packages that take the network itself."""
+
+PLAIN_MOST = 120
+"""Most steps of a plain quadrature in search of our density's error."""
 
 
 def density(name: str, folder: Path, seeds: int) -> dict[str, Any]:
@@ -36,12 +39,13 @@ def density(name: str, folder: Path, seeds: int) -> dict[str, Any]:
     true = np.linalg.eigvalsh(matrix.numpy())
     scale = float(np.abs(true).mean())
     measures: dict[str, list[float]] = {}
-    products = []
+    products, steps = [], []
     for seed in range(DENSITY_SEEDS):
         found = look(Hessian(target), Plan(tolerance=TOLERANCE, seed=seed))
         assert found.density is not None
         ritz, of_ours = found.edges.ritz, found.density
         products.append(found.products)
+        steps.append(len(ritz.values))
         made = {"ours": (of_ours.nodes, of_ours.weights), "plain quadrature": (ritz.values, ritz.first**2)}
         for method, (package, call) in METHODS.items():
             if seed < FOREIGN_SEEDS and "told the steps" in method and not missing(package):
@@ -49,14 +53,36 @@ def density(name: str, folder: Path, seeds: int) -> dict[str, Any]:
                 made[method.replace("told the steps", "same steps")] = (other.nodes, other.weights)
         for key, (nodes, weights) in made.items():
             measures.setdefault(key, []).append(wasserstein_distance(nodes, true, weights) / scale)
+    mean = float(np.mean(measures["ours"]))
     return {
         "parameters": hessian.dimension,
+        "steps": float(np.mean(steps)),
+        "plain_steps": _plain_steps(matrix, true, mean * scale),
+        "plain_most": PLAIN_MOST,
         "largest_share": float(true[-1] / true.sum()),
         "products": products,
         "w1": {key: float(np.mean(errors)) for key, errors in measures.items()},
         "w1_errors": {key: float(np.std(errors, ddof=1) / len(errors) ** 0.5) for key, errors in measures.items()},
         **_traces(matrix),
     }
+
+
+def _plain_steps(matrix: torch.Tensor, true: Array, error: float) -> int | None:
+    """Return after how many steps a plain quadrature's mean error is no larger; None: after more than ``PLAIN_MOST``.
+
+    Its starts are signs as ours are, without which it would need more.
+    """
+    errors = np.zeros(PLAIN_MOST)
+    for seed in range(PLAIN_SEEDS):
+        krylov = Krylov(
+            lambda v: matrix @ v, torch.randn(len(matrix), generator=torch.Generator().manual_seed(seed)).sign()
+        )
+        for step in range(PLAIN_MOST):
+            krylov.extend()
+            ritz = krylov.ritz()
+            errors[step] += wasserstein_distance(ritz.values, true, ritz.first**2) / PLAIN_SEEDS
+    enough = np.flatnonzero(errors <= error)
+    return int(enough[0]) + 1 if len(enough) else None
 
 
 class _Counted:
