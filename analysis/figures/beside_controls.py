@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 
 from analysis.control_points import SideBySide
 from analysis.figures.captioned import Captioned
-from analysis.figures.style import n_words, new_figure, style
+from analysis.figures.style import Array, n_words, new_figure, style
 
 NOTHING_BESIDE = "No contrast of arms, and no arm with a control, has an outcome yet."
 MOST_PANELS = 6
@@ -20,6 +22,10 @@ LABEL_A_PANEL = 28
 """Characters of the axis's label that fit beside one panel."""
 LONGEST_NAME = 20
 """Characters of a column's name before it is folded at a hyphen."""
+LETTERS_ACROSS = 84
+"""Characters that fit below all columns of a panel, side by side."""
+MOST_LINES = 300
+"""With more lines than this, opaque ones would be one grey area, and dots with a rim one bar."""
 
 CONTROL = (0.45, 0.45, 0.45)
 
@@ -49,17 +55,22 @@ def draw_beside_controls(contrasts: Sequence[SideBySide], outcome: str, populati
 def _draw(axis: Axes, one: SideBySide) -> None:
     palette = sns.color_palette("colorblind", 2)
     values = np.array([[np.nan if value is None else value for value in line] for line in one.lines])
-    for line in values:
+    many = len(values) > MOST_LINES
+    if many:
+        axis.add_collection(LineCollection(_joined(values), colors="0.5", linewidths=0.6, alpha=0.12, zorder=1))
+    for line in () if many else values:
         known = np.flatnonzero(np.isfinite(line))
         axis.plot(known, line[known], color="0.75", lw=0.9, zorder=1)
+    dots: dict[str, Any] = {"alpha": 0.25, "s": 9, "linewidth": 0} if many else {"alpha": 0.7, "s": 34}
     for at, (_, control) in enumerate(one.columns):
         known = values[:, at][np.isfinite(values[:, at])]
         colour = CONTROL if control else palette[at]
-        sns.scatterplot(x=[at] * len(known), y=known, color=colour, alpha=0.7, s=34, ax=axis, zorder=3)
+        sns.scatterplot(x=[at] * len(known), y=known, color=colour, ax=axis, zorder=3, **dots)
         if len(known) == len(values):  # over fewer blocks a mean is not comparable
             axis.plot([at - 0.16, at + 0.16], [known.mean()] * 2, color="black", lw=2.2, zorder=4)
     counts = np.isfinite(values).sum(axis=0)
-    axis.set_xticks(range(len(one.columns)), [_head(*column, n) for column, n in zip(one.columns, counts, strict=True)])
+    heads = [_head(*column, n, len(counts)) for column, n in zip(one.columns, counts, strict=True)]
+    axis.set_xticks(range(len(one.columns)), heads)
     axis.set_xlim(-0.5, len(one.columns) - 0.5)
     axis.set_title(one.label, fontsize="medium")
     axis.set(xlabel="", ylabel="")
@@ -67,9 +78,18 @@ def _draw(axis: Axes, one: SideBySide) -> None:
     axis.yaxis.set_major_locator(MaxNLocator(5))
 
 
-def _head(name: str, control: str, n: int) -> str:
+def _joined(values: Array) -> list[Array]:
+    """Return each line's corners, shape (known columns, 2), of outcomes of shape (lines, columns)."""
+    columns = np.arange(values.shape[1])
+    return [np.column_stack((columns, line))[np.isfinite(line)] for line in values]
+
+
+def _head(name: str, control: str, n: int, columns: int) -> str:
     folded = textwrap.fill(name, LONGEST_NAME)
-    return f"{folded}\n({f'{control} control, ' if control else ''}n = {n})"
+    below = f"({f'{control} control, ' if control else ''}n = {n})"
+    if len(below) > LETTERS_ACROSS // columns:
+        below = below.replace(", ", ",\n")
+    return f"{folded}\n{below}"
 
 
 def _caption(contrasts: Sequence[SideBySide], shown: int, population: str) -> str:

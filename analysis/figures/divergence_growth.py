@@ -14,6 +14,7 @@ from analysis.growth_curves import Growth
 
 ULP = float(np.finfo(np.float32).eps) / 2
 MOST_SHADED = 4
+ZERO = ", down to the lower edge where the smallest is 0"
 
 
 def draw_divergence_growth(curves: Sequence[Growth], population: str) -> Captioned:
@@ -39,15 +40,23 @@ def draw_divergence_growth(curves: Sequence[Growth], population: str) -> Caption
             name = f"{curve.label} ({kind}n = {plural(curve.pairs, 'pair')})"
             axis.plot(curve.batches[seen], curve.middle[seen], color=colour, ls="--" if curve.control else line,
                       marker=marker, ms=5, lw=1.8, label=name)  # fmt: skip
-            if len(parted) <= MOST_SHADED:
-                low = np.where(curve.low > 0, curve.low, np.nan)
-                axis.fill_between(curve.batches, low, curve.high, where=curve.high > 0, color=colour, alpha=0.12, lw=0)
         if parted:
             axis.axhline(ULP, color=GREY, lw=1, ls=":")
             axis.annotate("half an ulp of float32", (1, ULP), (3, 3), xycoords=("axes fraction", "data"),
                           textcoords="offset points", ha="right", color=GREY, fontsize="small",
                           annotation_clip=False)  # fmt: skip
             legend_below(figure, axis)
+        if 0 < len(parted) <= MOST_SHADED:
+            for curve in parted:
+                bands = [(curve.batches, curve.low), (curve.batches, curve.high)]
+                axis.update_datalim(np.concatenate([np.c_[x, y][y > 0] for x, y in bands]))
+            axis.autoscale_view()
+            bottom = axis.get_ylim()[0]
+            for curve in parted:
+                low = np.maximum(curve.low, bottom)  # 0 is infinitely far down
+                colour = look[curve.label][0]
+                axis.fill_between(curve.batches, low, curve.high, where=curve.high > 0, color=colour, alpha=0.12, lw=0)
+            axis.set_ylim(bottom=bottom)
         axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axis.set_xlabel("batches since the first differing loss, which is 1 (log scale)")
         axis.set_ylabel("relative difference (log scale)")
@@ -60,7 +69,9 @@ def _caption(curves: Sequence[Growth], parted: Sequence[Growth], population: str
     if parted:
         parts.append("Line: median over pairs of trials, the median over each pair's batches in a bin first.")
         if len(parted) <= MOST_SHADED:
-            parts.append("Band: smallest to largest pair.")
+            parts.append(
+                f"Band: smallest to largest pair{ZERO if any((one.low == 0).any() for one in parted) else ''}."
+            )
         parts.append(
             "Rounding starts near one ulp and grows; a fault or another algorithm starts higher. Batches where most "
             "pairs are equal again are left out."

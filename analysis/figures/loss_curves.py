@@ -25,6 +25,8 @@ from analysis.loss_bands import Band
 
 MOST_OVERLAID = 4
 """With more arms than this, bands hide each other: every arm then has a panel of its own."""
+THIN, WIDE = 1.0, 3.5
+"""Points: without bands, lines get thinner from arm to arm, so that one that lies on others leaves rims of them."""
 
 
 def draw_loss_curves(
@@ -61,7 +63,9 @@ def draw_loss_curves(
                 axis.plot(band.batch, band.middle, color=GREY, lw=1.2, ls=":", zorder=3)
             for band in panels[at]:
                 line = look[band.arm][1] if by_arm else LINES[arms.index(band.arm) % len(LINES)]
-                _draw(axis, band, look[band.arm][0], line, shaded)
+                place = arms.index(band.arm) / max(len(arms) - 1, 1)
+                width = 1.6 if by_arm or shaded else WIDE + (THIN - WIDE) * place
+                _draw(axis, band, look[band.arm][0], line, width, shaded)
             if window:
                 axis.axvspan(*window, color="0.5", alpha=0.12, lw=0)
             title = f"{panels[at][0].arm} (n = {panels[at][0].blocks})" if by_arm else cell_words(panels[at][0].cell)
@@ -79,10 +83,10 @@ def draw_loss_curves(
     return Captioned(figure, "Loss of every batch", _caption(bands, window, population, by_arm, shaded))
 
 
-def _draw(axis: Axes, band: Band, colour: tuple[float, float, float], line: str, shaded: bool) -> None:
+def _draw(axis: Axes, band: Band, colour: tuple[float, float, float], line: str, width: float, shaded: bool) -> None:
     if shaded:
         axis.fill_between(band.batch, band.low, band.high, color=colour, alpha=0.18, lw=0)
-    axis.plot(band.batch, band.middle, color=colour, ls=line, lw=1.6, label=f"{band.arm} (n = {band.blocks})")
+    axis.plot(band.batch, band.middle, color=colour, ls=line, lw=width, label=f"{band.arm} (n = {band.blocks})")
 
 
 def _wants_log(bands: Sequence[Band]) -> bool:
@@ -101,7 +105,9 @@ def _caption(bands: Sequence[Band], window: tuple[int, int] | None, population: 
         known = [words for (whole, words) in zip((True, False), kinds, strict=True) if whole in wholes]
         parts.append(f"Band: {' (few blocks) or '.join(known)}.")
     else:
-        parts.append("Bands are left out, since those of so many arms would hide each other.")
+        parts.append(
+            "Bands are left out, since those of so many arms would hide each other; lines get thinner from arm to arm."
+        )
     if by_arm:
         parts.append("Dotted: the median of the arm that it is compared with.")
     if window:

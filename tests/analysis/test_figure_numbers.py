@@ -1,6 +1,7 @@
 """The numbers that figures draw, against plain loops over what was told."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from analysis.divergence import Trace
 from analysis.gap import gap
 from analysis.gap_points import gap_points
 from analysis.growth_curves import bin_edges, binned_difference, growth_curves
-from analysis.loss_bands import loss_bands
+from analysis.loss_bands import loss_bands, quantiles
 from analysis.outcome_points import machine_words, outcome_groups
 from analysis.run_data import read_outcomes, read_trials
 
@@ -159,6 +160,29 @@ def test_growth_is_finite_where_losses_are_huge_zero_or_not_finite():
     found = binned_difference(trace(a), trace(b), bin_edges(6))
     assert found[:4] == pytest.approx([1 / 3, 2.0, 0.0, 1.0])
     assert np.isnan(found[4])
+
+
+def test_medians_over_bins_are_numpys_bit_for_bit():
+    draws = generator("medians")
+    a, b = draws.standard_normal((2, 3000))
+    for lost in ((), (5, 1700)):
+        a[list(lost)] = math.nan
+        relative = np.abs(a / np.maximum(abs(a), abs(b)) - b / np.maximum(abs(a), abs(b)))
+        edges = bin_edges(3000)
+        inside = [relative[int(low) - 1 : int(high) - 1] for low, high in pairwise(edges)]
+        expected = [np.median(one[np.isfinite(one)]) if np.isfinite(one).any() else math.nan for one in inside]
+        assert np.array_equal(binned_difference(trace(a), trace(b), edges), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.3])
+def test_quantiles_are_numpys_bit_for_bit(lost):
+    draws = generator("quantiles", lost)
+    for blocks in (1, 2, 19, 20, 200):
+        values = draws.standard_normal((blocks, 300)).astype(np.float32).astype(np.float64)
+        values[draws.random(values.shape) < lost] = math.nan
+        values = values[:, np.isfinite(values).any(axis=0)]
+        shares = (0.0, 0.05, 0.5, 0.95, 1.0)
+        assert np.array_equal(quantiles(values, shares), np.nanquantile(values, shares, axis=0))
 
 
 def test_curves_count_pairs_that_part_and_pairs_that_do_not(run):

@@ -1,14 +1,21 @@
 """Figures are drawn at every realistic size, say of whom they speak, and leave nothing global behind."""
 
+import dataclasses
+from itertools import pairwise
+
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from synthetic import Told, arm, block_losses, grid, write_run
+from matplotlib.collections import LineCollection
+from synthetic import Told, arm, block_losses, generator, grid, write_run
 
 from ablate.design.spec import Margin
-from analysis.figures.beside_controls import NOTHING_BESIDE
+from analysis.control_points import SideBySide
+from analysis.figures.beside_controls import MOST_LINES, NOTHING_BESIDE, draw_beside_controls
+from analysis.figures.divergence_growth import draw_divergence_growth
 from analysis.figures.style import looks, n_words, panels_across
+from analysis.growth_curves import Growth
 from analysis.study import Study
 
 NAMES = ("loss_curves", "outcomes", "paired_gaps", "divergence_growth", "beside_controls")
@@ -99,3 +106,52 @@ def test_twenty_arms_look_different():
 def test_words_and_panels():
     assert [n_words(counts) for counts in ([1], [7, 7], [2, 7])] == ["1 block", "7 blocks", "2 to 7 blocks"]
     assert [panels_across(count) for count in (0, 1, 2, 3, 4, 5, 12)] == [1, 1, 2, 3, 2, 3, 3]
+
+
+def beside(lines):
+    columns = (("plain", ""), ("other", ""), ("again", "A/A"), ("one-ulp", "one-ulp"))
+    outcomes = generator("beside").standard_normal((lines, len(columns)))
+    outcomes[0, 2] = np.nan
+    told = [tuple(None if np.isnan(value) else float(value) for value in line) for line in outcomes]
+    return outcomes, draw_beside_controls([SideBySide("other against plain", columns, tuple(told))], "loss", "P.")
+
+
+def test_very_many_lines_are_drawn_thin_and_each_is_there():
+    outcomes, shown = beside(MOST_LINES + 1)
+    (axis,) = shown.figure.axes
+    (joined,) = [one for one in axis.collections if isinstance(one, LineCollection)]
+    corners = joined.get_segments()
+    assert len(corners) == MOST_LINES + 1
+    assert np.array_equal(corners[0], [(at, outcomes[0, at]) for at in (0, 1, 3)])  # one outcome is lacking
+    assert np.array_equal(corners[1][:, 1], outcomes[1])
+    assert not [one for one in beside(MOST_LINES)[1].figure.axes[0].collections if isinstance(one, LineCollection)]
+
+
+def test_what_stands_below_columns_does_not_touch():
+    for lines in (3, 2000):
+        figure = beside(lines)[1].figure
+        figure.canvas.draw()
+        boxes = [text.get_window_extent() for text in figure.axes[0].get_xticklabels()]
+        assert all(left.x1 < right.x0 for left, right in pairwise(boxes)), lines
+
+
+def test_a_band_goes_down_to_the_edge_where_a_pair_is_equal():
+    low = np.array([0.0, 1e-6, 1e-5])
+    curve = Growth("b against a", None, 9, 0, np.array([1.0, 2, 3]), 10 * low + 1e-6, low, 100 * low + 1e-5)
+    shown = draw_divergence_growth([curve], "P.")
+    assert "Band: smallest to largest pair, down to the lower edge where the smallest is 0." in shown.caption
+    axis = shown.figure.axes[0]
+    band = axis.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == axis.get_ylim()[0] > 0
+    assert set(band[:, 0]) == {1.0, 2.0, 3.0}
+    above = dataclasses.replace(curve, low=low + 1e-7)
+    assert "Band: smallest to largest pair. " in draw_divergence_growth([above], "P.").caption
+
+
+def test_lines_without_bands_leave_rims_of_those_that_they_lie_on(tmp_path):
+    here = study(tmp_path, 5, {"lr": (0.1, 0.2)}).loss_curves()
+    widths = [line.get_linewidth() for line in here.figure.axes[0].lines]
+    assert len(widths) == 5
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 5
+    assert "lines get thinner from arm to arm" in here.caption
