@@ -59,14 +59,16 @@ class OrderChain:
         self._draw = draw
         self._streams: list[tuple[str, Stream]] = []
         self._digest = 0
-        self._unhashed: list[tuple[int, bytes, list[int]]] = []
+        self._positions = b""
+        self._unhashed: list[tuple[int, bytes, tuple[int, ...]]] = []
 
     def add(self, index: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         """Add one batch."""
         if len(self._streams) != len(self._draw.streams):  # one is never replaced by another
             self._hash()
             self._streams = sorted(self._draw.streams.items())
-        self._unhashed.append((index.size, index.tobytes(), [stream.count for _, stream in self._streams]))
+            self._positions = "".join([f"{name.replace('%', '%%')}:%d|" for name, _ in self._streams]).encode()
+        self._unhashed.append((index.size, index.tobytes(), tuple([stream.count for _, stream in self._streams])))
         if len(self._unhashed) == TOGETHER:
             self._hash()
 
@@ -86,10 +88,8 @@ class OrderChain:
         return draws_hash(self._draw)
 
     def _hash(self) -> None:
-        names = [name for name, _ in self._streams]
         for size, content, counts in self._unhashed:
-            positions = "".join([f"{name}:{count}|" for name, count in zip(names, counts, strict=True)])
-            whole = self._digest.to_bytes(8, "little") + f"{size}|".encode() + content + positions.encode()
+            whole = b"%b%d|%b%b" % (self._digest.to_bytes(8, "little"), size, content, self._positions % counts)
             self._digest = xxhash.xxh3_64_intdigest(whole)
         self._unhashed.clear()
 

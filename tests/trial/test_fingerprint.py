@@ -50,7 +50,7 @@ def test_the_order_chain_is_the_one_that_stores_hold() -> None:
     draw = Draw("s", 0)
     order, digest = OrderChain(draw), 0
     for number, index in enumerate(([3, 1, 2], [], [7])):
-        draw("x" if number == 2 else "y").uniform((5,))  # a stream that is asked for late sorts before the other
+        draw("a %d" if number == 2 else "y").uniform((5,))  # a stream that is asked for late sorts before the other
         order.add(np.array(index, dtype=np.int64))
         content = digest.to_bytes(8, "little") + f"{len(index)}|".encode() + np.array(index, dtype=np.int64).tobytes()
         content += "".join(f"{name}:{draw(name).count}|" for name in sorted(draw.streams)).encode()
@@ -66,7 +66,7 @@ def test_the_order_chain_is_the_same_whenever_it_is_asked_for() -> None:
         order, index = OrderChain(draw), np.zeros(3, dtype=np.int64)
         for number in range(2 * TOGETHER + 5):
             index[:] = number  # a trainable may use one array again and again
-            draw(f"stream {number // 50}").uniform((number % 3,))
+            draw(f"stream {number // 50} of 100 %d").uniform((number % 3,))
             order.add(index)
             found += [order.digest] if asks or number % 60 == 59 else []
         return [*found, order.digest]
