@@ -96,12 +96,12 @@ def in_both(a: Index, b: Index) -> tuple[Index, Index, Index] | None:
     """Return the batches that are in both, and where in either; None if both are the same.
 
     Args:
-        a: ascending batch indices.
+        a: batch indices that do not descend; of one that is there twice, in a damaged store, the first counts.
         b: others.
     """
     if np.array_equal(a, b):
         return None
-    common, mine, theirs = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    common, mine, theirs = np.intersect1d(a, b, return_indices=True)
     return common, mine, theirs
 
 

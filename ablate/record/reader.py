@@ -188,15 +188,17 @@ class Run:
         """
         folder = self.paths.audits
 
-        def opened() -> list[tuple[Path, Any, Any]]:
+        def opened() -> tuple[Any, list[tuple[Path, Any]]]:
             parts = self._live(folder)
             schema = _chosen(unify([audits_schema(self._factors), *(part.schema for part in parts)]), columns)
             text = [field.name for field in schema if pa.types.is_string(field.type)]
-            coded = _coded(schema, text)
+            coded = {part.path: [name for name in text if name in part.schema.names] for part in parts}
             with damage(folder):
-                return [(part.path, pq.ParquetFile(part.path, read_dictionary=text), coded) for part in parts]
+                files = [(path, pq.ParquetFile(path, read_dictionary=own)) for path, own in coded.items()]
+            return _coded(schema, text), files
 
-        for path, file, schema in _retried(opened, folder):
+        schema, files = _retried(opened, folder)
+        for path, file in files:
             known = [name for name in columns if name in file.schema_arrow.names]
             with damage(path):
                 for piece in file.iter_batches(columns=known):

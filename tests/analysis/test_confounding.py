@@ -89,6 +89,12 @@ def test_watched_batches_are_matched_by_index_not_by_position():
     assert [(one.stream, one.batch) for one in found.mismatches] == [(NAMES[2], 50), (NAMES[3], 10)]
 
 
+def test_a_batch_that_is_there_twice_is_compared_once():
+    mine, theirs = watched({0: 1, 2: 2}, {0: 7}, (0, 0, 1, 2)), watched({0: 1, 2: 3}, {0: 7}, (0, 1, 1, 2, 3))
+    found = compare_streams([match()], {"r0": mine, "o0": theirs})
+    assert [(one.stream, one.batch) for one in found.mismatches] == [(NAMES[2], 2)]
+
+
 def test_batches_that_only_one_side_watched_are_neither_equal_nor_unequal():
     bare = Match(0, Trial("r0", "a", 0), Trial("o0", "b", 0))
     found = compare_streams([bare], {"r0": watched({0: 1}, {3: 5}), "o0": watched({1: 2}, {3: 5})})

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -88,6 +89,43 @@ def test_audits(root):
     (row,) = Run(root).audits(filter=ds.field("verdict") == "overwritten").to_pylist()
     assert (row["arm"], row["attempt"], row["batch_index"], row["shape"], row["near"]) == ("fast", 1, 2, [2, 3], "conv")
     assert row["dtype"] is None
+
+
+@pytest.fixture
+def two_parts(root):
+    """A run whose audits are in two parts, one of them as if an older version had written it: without two columns."""
+    with Store.open(root, make_grid(), GIVEN) as store:
+        for spec in (make_spec("slow"), make_spec("fast")):
+            with Recorder(store.paths, spec, 1) as recorder:
+                recorder.record(0, 1.0, 0.1, {})
+                for near in ("conv", None, "last"):
+                    recorder.audit(batch_index=0, check="saved_tensors", verdict="clean", count=1, near=near)
+                recorder.finish("done")
+            store.absorb(spec.trial_id, 1)
+    (path,) = Run(root).paths.parts(Run(root).paths.audits)
+    table = pq.ParquetFile(path).read()
+    pq.write_table(table.slice(0, 2), path)
+    pq.write_table(table.slice(2).drop_columns(["anchor", "detail"]), path.with_name("part-old.parquet"))
+    return Run(root)
+
+
+def test_audits_in_pieces_are_those_of_the_table(two_parts):
+    columns = ["trial_id", "near", "anchor", "detail", "count", "factor.lr"]
+    pieces = list(two_parts.audits_in_pieces(columns))
+    kind = pa.dictionary(pa.int32(), pa.string())
+    assert [piece.schema.field("near").type for piece in pieces] == [kind, kind]
+    assert [row for piece in pieces for row in piece.to_pylist()] == two_parts.audits(columns).to_pylist()
+    assert sum(piece.num_rows for piece in pieces) == 6
+    with pytest.raises(ValueError, match="no column 'nea'; did you mean 'near'"):
+        next(two_parts.audits_in_pieces(["nea"]))
+
+
+def test_a_damaged_part_of_the_audits_is_named(two_parts):
+    for path in two_parts.paths.parts(two_parts.paths.audits):
+        data = path.read_bytes()
+        path.write_bytes(data[:4] + bytes(len(data) // 4) + data[4 + len(data) // 4 :])
+    with pytest.raises(StoreError, match=r"part-[0-9a-z]+\.parquet: cannot be read as Parquet"):
+        list(two_parts.audits_in_pieces(["trial_id", "arm", "near", "check", "verdict"]))
 
 
 def test_reading_while_a_launch_writes(root):
