@@ -3,7 +3,8 @@
     PYTHONPATH=. python benchmarks/pending_trials.py [--trials N] [--repeats N] [--json FILE]
 
 On a cluster ``ablate launch`` lets all of them ask, so that the autoscaler sees the grid; Tune alone lets 16 or 200.
-CPU seconds are of the driver and of all processes of Ray. The limits take turns.
+CPU seconds are of the driver and of all processes of Ray. The limits take turns. There are more trials than the larger
+limit: 200 trials under a limit of 200 would all ask, too.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from benchmarks.measured import Comparison, arguments, report
 
 LIMITS = ("16", "200", "all")
+TRIALS = 400
 
 
 def one(trials: int, limit: int) -> dict[str, float]:
@@ -89,8 +91,8 @@ def said(found: dict[str, float], trials: int) -> str:
 
 
 def main() -> None:
-    parser = arguments(__doc__, 1)
-    parser.add_argument("--trials", type=int, default=200, help="200 unless told")
+    parser = arguments(__doc__, 3)
+    parser.add_argument("--trials", type=int, default=TRIALS, help=f"{TRIALS} unless told")
     parser.add_argument("--one", type=int, help="one run with this limit, whose findings are printed as JSON")
     asked = parser.parse_args()
     if asked.one is not None:

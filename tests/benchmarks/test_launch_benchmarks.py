@@ -15,7 +15,7 @@ from ablate.errors import UnmetPlacement
 from ablate.launch import placement
 from ablate.launch.study import read_study
 from ablate.trial.draw import Draw
-from benchmarks import impossible_arm, launch_efficiency, launch_overhead, launched, many_trials
+from benchmarks import impossible_arm, launch_efficiency, launch_overhead, launched, many_trials, pending_trials
 from benchmarks.launch_trainables import Perceptron, bare, loss_of, sgd
 from benchmarks.launched import AT_ONCE, QUIET, Place, Times
 
@@ -136,3 +136,7 @@ def test_memory_is_what_the_process_holds():
 def test_plain_tune_says_how_it_is_called():
     said = subprocess.run([sys.executable, launched.PLAIN_TUNE, "--help"], capture_output=True, text=True, check=True)
     assert "--restore" in said.stdout
+
+
+def test_every_limit_on_trials_that_ask_is_one():
+    assert max(int(limit) for limit in pending_trials.LIMITS if limit != "all") < pending_trials.TRIALS
