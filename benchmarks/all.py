@@ -58,18 +58,18 @@ class Script:
 
 
 SCRIPTS = (
-    Script("launch_overhead.py", 300),
+    Script("launch_overhead.py", 200),
     Script("launch_efficiency.py", 170),
-    Script("many_trials.py", 250),
-    Script("impossible_arm.py", 45),
-    Script("recording.py", 120),
-    Script("prednet_step.py", 60),
-    Script("guard.py", 90),
+    Script("many_trials.py", 170),
+    Script("impossible_arm.py", 50),
+    Script("recording.py", 130),
+    Script("prednet_step.py", 30),
+    Script("guard.py", 30),
     Script("audit.py", 180),
-    Script("sketch.py", 20),
-    Script("pending_trials.py", 90),
-    Script("compaction.py", 60),
-    Script("listing.py", 40),
+    Script("sketch.py", 5),
+    Script("pending_trials.py", 130),
+    Script("compaction.py", 90),
+    Script("listing.py", 15),
     Script("analysis_scale.py", 300),
 )
 
