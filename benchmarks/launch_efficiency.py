@@ -4,14 +4,20 @@
 
 The bare loop runs as many times at once as trials do, so that both share the machine's memory alike. A trial's time is
 from its first batch to the first batch of the next trial in its place: what a launch costs once, at its start and at
-its end, is left out for both (``launch_overhead.py`` has the start).
+its end, is left out for both (``launch_overhead.py`` has the start). The bare loop draws by ``torch.randn``, a trial by
+a stream of the study, whose bits are the same on every machine: the note says what that takes.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from statistics import mean, median
 
+import torch
+
+from ablate.trial.draw import Draw, Stream
+from benchmarks import launch_trainables
 from benchmarks.launched import AT_ONCE, QUIET, Times, ablate, bare_s, place, plain
 from benchmarks.measured import Comparison, arguments, report
 
@@ -42,14 +48,44 @@ def plain_tune(trials: int, batches: int) -> Times:
         return here.run(plain(here.folder, trials, *words), trials)
 
 
+def drawing_us(stretches: int = 20, batches: int = 50, width: int = WIDTH, rows: int = ROWS) -> float:
+    """Return how much more processor time a bare batch takes that a stream draws, by stretches that take turns."""
+    torch.set_num_threads(1)
+    points = Draw("drawing", 0)("points")
+    more = [_bare_cpu_s(width, rows, batches, points) - _bare_cpu_s(width, rows, batches) for _ in range(stretches + 1)]
+    return median(more[1:]) / batches * 1e6
+
+
+def _bare_cpu_s(width: int, rows: int, batches: int, points: Stream | None = None) -> float:
+    began = time.thread_time()
+    launch_trainables.bare(width, rows, batches, points)
+    return time.thread_time() - began
+
+
 def rows(
-    measured: Sequence[tuple[float, Times, Times, Times]], trials: int, seconds: float, batches: int
+    measured: Sequence[tuple[float, Times, Times, Times]],
+    trials: int,
+    seconds: float,
+    batches: int,
+    drawing: float,
 ) -> list[Comparison]:
-    """Compare what was measured: of each repeat bare seconds, ours without audit and guard, ours with, plain Tune."""
+    """Compare what was measured: of each repeat bare seconds, ours without audit and guard, ours with, plain Tune.
+
+    Args:
+        measured: the repeats.
+        trials: of a launch.
+        seconds: about, of a bare loop.
+        batches: of a trial.
+        drawing: what ``drawing_us`` found.
+    """
     quiet = [alone / one.period_s for alone, one, _, _ in measured]
     audited = [alone / one.period_s for alone, _, one, _ in measured]
     peer = tuple(alone / one.period_s for alone, _, _, one in measured)
-    note = f"bare {median(alone for alone, *_ in measured):.3g} s a trial"
+    alone_s = median(alone for alone, *_ in measured)
+    share = drawing * 1e-6 * batches / alone_s
+    note = (
+        f"bare {alone_s:.3g} s a trial; the study's draws take {drawing:.0f} us a batch more than torch's, {share:.1%}"
+    )
     what = f"bare seconds over a trial's, {trials} trials of {batches} batches (~{seconds:g} s), {AT_ONCE} at once"
     return [
         Comparison(
@@ -78,7 +114,7 @@ def main() -> None:
         peer = plain_tune(asked.trials, batches)
         audited = ours(asked.trials, batches)
         measured.append((mean((before, bare_s(WIDTH, ROWS, batches))), quiet, audited, peer))
-    report(TITLE, rows(measured, asked.trials, asked.seconds, batches), asked.json)
+    report(TITLE, rows(measured, asked.trials, asked.seconds, batches, drawing_us()), asked.json)
 
 
 if __name__ == "__main__":

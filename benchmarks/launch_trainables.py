@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.trial.draw import Draw
+from ablate.trial.draw import Draw, Stream
 from ablate.trial.protocol import Batch, Carry, Player
 
 MARKS = "BENCHMARK_MARKS"
@@ -45,13 +45,13 @@ def sgd(network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(network.parameters(), lr=0.01)
 
 
-def bare(width: int, rows: int, batches: int) -> float:
-    """Train as ``Perceptron`` does, with nothing around it; return the last loss."""
+def bare(width: int, rows: int, batches: int, points: Stream | None = None) -> float:
+    """Train as ``Perceptron`` does, with nothing around it, on what torch draws or ``points``; return the last loss."""
     network = model(width)
     optimiser = sgd(network)
     loss = torch.zeros(())
     for batch in range(batches):
-        loss = loss_of(network, torch.randn(rows, 8))
+        loss = loss_of(network, torch.randn(rows, 8) if points is None else points.normal((rows, 8)))
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
