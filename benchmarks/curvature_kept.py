@@ -21,30 +21,22 @@ from benchmarks.audited import run
 PREDNET = "PredNet 24x16"
 WINDOWS, AT = 250, (0, 50, 100, 250)
 SETTINGS = {"source": "clips", "width": 24, "height": 16, "channels": "3,16,32", "window": 20, "lr": 0.004}
-REPEATS = 2
-"""At most: a ratio within one trial varies little."""
 
 
-def kept(repeats: int, windows: int = WINDOWS, at: tuple[int, ...] = AT) -> dict[str, Any]:
-    """Return seconds of keeping and of the whole trial, by processor and by clock, a value each repeat."""
-    keeping: dict[str, list[float]] = {"cpu": [], "wall": []}
-    trial: dict[str, list[float]] = {"cpu": [], "wall": []}
-    for _ in range(min(repeats, REPEATS)):
-        spent = {"cpu": 0.0, "wall": 0.0}
-        before, after = (_timed(method, spent) for method in (Keeper.before, Keeper.after))
-        with (
-            TemporaryDirectory() as folder,
-            mock.patch.object(Keeper, "before", before),
-            mock.patch.object(Keeper, "after", after),
-        ):
-            began = time.perf_counter()
-            plan = ProbePlan(curvature=CurvaturePlan(at=at))
-            took = run("trainables.prednet:PredNet", Path(folder), 0, batches=windows, settings=SETTINGS, probes=plan)
-            found = {"cpu": took, "wall": time.perf_counter() - began}
-        for clock in ("cpu", "wall"):
-            keeping[clock].append(spent[clock])
-            trial[clock].append(found[clock])
-    return {"keeping": keeping, "trial": trial, "snapshots": len(at), "windows": windows}
+def kept(windows: int = WINDOWS, at: tuple[int, ...] = AT) -> dict[str, Any]:
+    """Return seconds of keeping and of the whole of one trial, by processor and by clock: their ratio varies little."""
+    spent = {"cpu": 0.0, "wall": 0.0}
+    before, after = (_timed(method, spent) for method in (Keeper.before, Keeper.after))
+    with (
+        TemporaryDirectory() as folder,
+        mock.patch.object(Keeper, "before", before),
+        mock.patch.object(Keeper, "after", after),
+    ):
+        began = time.perf_counter()
+        plan = ProbePlan(curvature=CurvaturePlan(at=at))
+        took = run("trainables.prednet:PredNet", Path(folder), 0, batches=windows, settings=SETTINGS, probes=plan)
+        trial = {"cpu": took, "wall": time.perf_counter() - began}
+    return {"keeping": spent, "trial": trial, "snapshots": len(at), "windows": windows}
 
 
 def _timed(method: Callable[[Keeper], None], spent: dict[str, float]) -> Callable[[Keeper], None]:

@@ -178,6 +178,9 @@ EIGSH: dict[str, Method] = {
 }
 """Its settings; by default it asks for all digits."""
 
+APART = tuple(method for method in EIGSH if "then" in method)
+"""Two calls make 40 products at least, 20 each before the first look: run once, to show it."""
+
 METHODS: dict[str, tuple[str, Method]] = {
     OURS: ("", ours),
     ALONE: ("", ours_alone),
