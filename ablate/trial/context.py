@@ -67,7 +67,7 @@ class Context:
         """Return ``function``, compiled if the arm asks for it; pass your loss function, once, before the loop."""
         return maybe_compiled(function, self._session.spec.numerics)
 
-    def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> Mapping[str, Tensor]:
+    def data(self, index: Sequence[int] | np.ndarray[Any, Any], **tensors: Tensor) -> dict[str, Tensor]:
         """Hash this batch's index list and contents, and return its tensors placed. Call it once per batch.
 
         Raises:

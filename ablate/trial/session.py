@@ -125,13 +125,13 @@ class Session:
         return batch if tensors is batch.tensors else Batch(batch.index, tensors)
 
     def receive_tensors(
-        self, index: np.ndarray[Any, np.dtype[np.int64]], tensors: Mapping[str, Tensor]
-    ) -> Mapping[str, Tensor]:
+        self, index: np.ndarray[Any, np.dtype[np.int64]], tensors: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
         """Do what ``receive`` does with a batch that is no ``Batch``, and return its tensors."""
         self._hash(index, tensors)
         if self._permutes:
-            tensors = permuted(Batch(index, tensors), self.declared(PERMUTE)).tensors
-        return self.placed(tensors)
+            tensors = dict(permuted(Batch(index, tensors), self.declared(PERMUTE)).tensors)
+        return self.placed(tensors)  # type: ignore[return-value]  # of a dict it makes a dict, or gives it back
 
     def _hash(self, index: np.ndarray[Any, np.dtype[np.int64]], tensors: Mapping[str, Tensor]) -> None:
         """Hash a batch.
