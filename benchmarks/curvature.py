@@ -7,7 +7,7 @@
 curvlinops-for-pytorch 3.0.1 and hessian-eigenthings 1.0.0a5, by ``pip install --target DIR --no-deps``, and what they
 import: backpack-for-pytorch, einconv, linear_operator, opt_einsum, jaxtyping, wadler_lindig, einops, unfoldNd, tqdm.
 Without it ours is measured, beside scipy. A method that fails, is missing or takes over ``LONGEST_S`` is said in its
-row, and the others go on. Broken off by SIGINT (``timeout -s INT 700 ...``) it shows and writes what it has.
+row, and the others go on. Broken off by SIGINT or SIGTERM (``timeout 700 ...``) it shows and writes what it has.
 
 Networks in float64 (``curvature_networks.py``), each method in a process of its own (``curvature_one.py``), at its
 defaults and at its best setting (``curvature_methods.py``): the best that a user can choose beforehand, and, of those
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -210,6 +211,8 @@ def main() -> None:
     console, tasks = Console(width=WIDTH), asked.only or list(TASKS)
     surroundings, began = Surroundings.now(), time.monotonic()
     load, broken, found = os.getloadavg(), False, dict[str, Any]()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         measure(found, tasks, asked.repeats, asked.all, Console(stderr=True, width=WIDTH))
     except KeyboardInterrupt:
