@@ -61,6 +61,7 @@ def test_efficiency_is_bare_seconds_over_a_trials(each_s, met):
     assert quiet.ours[0] == pytest.approx(10 / each_s)
     assert quiet.peer[0] == pytest.approx(0.25)
     assert (quiet.met, audited.met) == (met, False)
+    assert "1000 batches of 10 ms (~10 s)" in quiet.what
     assert quiet.note == "bare 10 s a trial; the study's draws take 70 us a batch more than torch's, 0.7%"
 
 
@@ -75,7 +76,7 @@ def test_what_the_studys_draws_take_is_measured_in_the_bare_loop(monkeypatch):
         return normal(stream, shape)
 
     monkeypatch.setattr(Stream, "normal", slower)
-    assert launch_efficiency.drawing_us(stretches=3, batches=4, width=2, rows=5) >= 1000
+    assert launch_efficiency.drawing_us(launch_efficiency.Size(2, 5, tried=40), stretches=3) >= 1000
     assert drawn == [(5, 8)] * 16  # the first stretch warms up
 
 
