@@ -38,10 +38,12 @@ from analysis.run_line import from_here, run_line
 from analysis.size import effect
 from analysis.stream_pass import streams_of
 from analysis.trials import Trial
+from analysis.uncollected import uncollected
 
 NOTHING = "NOTHING TO COMPARE: the grid has one arm and no contrast."
 
 
+@uncollected()
 def gap(run: Run, seed: int = 0, margin: Margin | None = None) -> GapReport:
     """Analyse a run.
 
