@@ -176,7 +176,7 @@ class Session:
             TrainableError: it is no scalar tensor.
             ArmNotInEffect: it was computed on another device than the arm's.
         """
-        if type(loss) is Tensor and loss.is_cpu and self.device.type == "cpu" and loss.numel() == 1:
+        if type(loss) is Tensor and not self.deferred and loss.device == self.device and loss.numel() == 1:
             plain = loss.item()
             if type(plain) is float:
                 return plain
