@@ -59,11 +59,11 @@ class Script:
 
 SCRIPTS = (
     Script("launch_overhead.py", 200),
-    Script("launch_efficiency.py", 170),
+    Script("launch_efficiency.py", 340),
     Script("many_trials.py", 170),
     Script("impossible_arm.py", 50),
     Script("recording.py", 130),
-    Script("prednet_step.py", 30),
+    Script("prednet_step.py", 110),
     Script("guard.py", 30),
     Script("audit.py", 180),
     Script("sketch.py", 5),
