@@ -1,7 +1,7 @@
 # install: the environment; demo: the study this project starts from; test: fast tests and checks; test-slow: the rest;
 # gpu: tests marked gpu and the paper's question on CPU and GPU, for a machine with both (results/gpu_gap)
 # bench: the benchmarks, beside what is used otherwise (docs/benchmarks.md); nothing else should run meanwhile. Apart:
-# benchmarks/curvature.py, which needs the packages that it compares with
+# benchmarks/curvature.py (docs/curvature.md), which needs the packages that it compares with
 # statistics: how often tests, intervals and headlines are right, by simulation (docs/statistics.md)
 .PHONY: install demo gpu bench statistics test test-slow lint wheel-test clean
 PYTHON ?= python3

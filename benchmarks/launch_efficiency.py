@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import torch
 
-from ablate.trial.draw import Draw, Stream
+from ablate.trial.draw import Draw
 from benchmarks import launch_trainables
 from benchmarks.launched import AT_ONCE, QUIET, Times, ablate, bare_s, place, plain
 from benchmarks.measured import Comparison, arguments, report
@@ -60,19 +60,21 @@ def plain_tune(size: Size, trials: int, batches: int) -> Times:
         return here.run(plain(here.folder, trials, *words), trials)
 
 
-def drawing_us(size: Size, stretches: int = 20) -> float:
-    """Return how much more processor time a bare batch takes that a stream draws, by stretches that take turns."""
-    width, rows, batches = size.width, size.rows, max(1, size.tried // 10)
+def drawing_us(size: Size, batches: int = 50) -> float:
+    """Return how much more processor time a stream takes for a batch than torch: each draws before a step, in turns."""
     torch.set_num_threads(1)
-    points = Draw("drawing", 0)("points")
-    more = [_bare_cpu_s(width, rows, batches, points) - _bare_cpu_s(width, rows, batches) for _ in range(stretches + 1)]
-    return median(more[1:]) / batches * 1e6
-
-
-def _bare_cpu_s(width: int, rows: int, batches: int, points: Stream | None = None) -> float:
-    began = time.thread_time()
-    launch_trainables.bare(width, rows, batches, points)
-    return time.thread_time() - began
+    network, points = launch_trainables.model(size.width), Draw("drawing", 0)("points")
+    optimiser, shape = launch_trainables.sgd(network), (size.rows, 8)
+    more = []
+    for _ in range(batches):
+        took = []
+        for draw in (points.normal, torch.randn):
+            began = time.thread_time()
+            x = draw(shape)
+            took.append(time.thread_time() - began)
+            launch_trainables.step(network, optimiser, x)
+        more.append(took[0] - took[1])
+    return median(more) * 1e6
 
 
 def rows(

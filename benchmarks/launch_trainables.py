@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ablate.trial.draw import Draw, Stream
+from ablate.trial.draw import Draw
 from ablate.trial.protocol import Batch, Carry, Player
 
 MARKS = "BENCHMARK_MARKS"
@@ -45,16 +45,21 @@ def sgd(network: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.SGD(network.parameters(), lr=0.01)
 
 
-def bare(width: int, rows: int, batches: int, points: Stream | None = None) -> float:
-    """Train as ``Perceptron`` does, with nothing around it, on what torch draws or ``points``; return the last loss."""
+def step(network: nn.Module, optimiser: torch.optim.Optimizer, x: Tensor) -> Tensor:
+    loss = loss_of(network, x)
+    optimiser.zero_grad()
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()
+    return loss
+
+
+def bare(width: int, rows: int, batches: int) -> float:
+    """Train as ``Perceptron`` does, with nothing around it; return the last loss."""
     network = model(width)
     optimiser = sgd(network)
     loss = torch.zeros(())
     for batch in range(batches):
-        loss = loss_of(network, torch.randn(rows, 8) if points is None else points.normal((rows, 8)))
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
+        loss = step(network, optimiser, torch.randn(rows, 8))
         if batch == 0 and MARKS in os.environ:
             mark()
     return loss.item()
