@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from statsmodels.stats.power import TTestPower
 
-from ablate.design.attainable import smallest_p
+from ablate.design.attainable import LEVEL, smallest_p
 from ablate.design.spec import Margin
 from analysis.scale import constant, to_unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 POWER = 0.90
-LEVEL = 0.05
 MOST = 100_000
 LARGEST_EFFECT = 1e3  # in standard deviations; any larger needs no more than the fewest blocks
 

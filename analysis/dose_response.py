@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Arm, Contrast, GridSpec
 from analysis.bca import Interval, mean_interval
 from analysis.digits import interval, p_words, plural, signed
@@ -28,7 +29,6 @@ from analysis.trials import Trial
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-LEVEL = 0.05
 FEWEST_DOSES = 2
 """Beside 0: with one there is no line to look for, only the contrast."""
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Margin
 from analysis.assumptions import assumption_words
 from analysis.bca import few_words
 from analysis.contrast import ContrastReport
 from analysis.digits import number, p_value, plural
-
-LEVEL = 0.05
 
 
 def notes(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Contrast, GridSpec
 from analysis.digits import interval_words, number, p_words, percent, plural, signed
 from analysis.kinds import KindComparison
 from analysis.mixed_model import FEWEST_MACHINES, KindEffect
-from analysis.size import LEVEL
 from analysis.undecided import HOLM
 
 METHOD = (

@@ -4,8 +4,8 @@ Training is chaotic, so arms that round differently part and end with different 
 weights were moved by one ulp shows how far that alone takes an outcome, without any change of arm.
 
 Whether the gap is more than that is decided by the sign-flip test of the difference, at the level of every other claim.
-Its BCa interval says how large the difference is; alone it would claim one where there is none 13, 10 and 7 % of the
-time at 6, 10 and 20 blocks (``docs/statistics.md``: as often as it fails to cover).
+Its BCa interval says how large the difference is; alone it would claim one where there is none as often as it fails to
+cover: 13, 9 and 8 % of the time at 6, 10 and 20 blocks (``docs/statistics.md``).
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from ablate.design.attainable import LEVEL
 from analysis.bca import FEWEST
 from analysis.digits import p_words, plural
 from analysis.saddle_contrast import ALIKE_WITHIN, TimeNearSaddles
-from analysis.size import LEVEL
 
 Word = Literal["YES", "NO", "NOT DECIDED", "NOTHING TO COMPARE"]
 

@@ -8,15 +8,14 @@ from typing import Literal
 
 import numpy as np
 
+from ablate.design.attainable import LEVEL, smallest_p
 from ablate.design.attainable import holm as attainable
-from ablate.design.attainable import smallest_p
 from analysis.bca import Interval, mean_interval
 from analysis.holm import holm
 from analysis.pairing import Array, Sides, pair
 from analysis.probed import Probed, firsts
 from analysis.saddle_indicators import INDICATORS, SADDLE, UNDECIDED, Indicator, indicator_outcomes, kind_outcomes
 from analysis.sign_flip import SignFlip, sign_flip
-from analysis.size import LEVEL
 from analysis.trials import Trial
 
 Decision = Literal["DIFFERENT", "ALIKE", "UNDECIDED"]

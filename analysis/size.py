@@ -7,6 +7,7 @@ from typing import Literal
 
 import numpy as np
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Margin
 from analysis import blocks_needed
 from analysis.bca import Interval, mean_interval, ratio_interval
@@ -16,8 +17,6 @@ from analysis.sign_flip import SignFlip, sign_flip
 from analysis.tost import Equivalence, equivalence
 
 Size = Literal["DIFFERENT", "EQUIVALENT", "DIFFERENT BUT NEGLIGIBLE", "UNDECIDED", "EQUAL"]
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

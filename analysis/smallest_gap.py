@@ -11,8 +11,8 @@ import math
 from scipy.stats import chi2
 from statsmodels.stats.power import TTestPower
 
-from ablate.design.attainable import smallest_p
-from analysis.blocks_needed import LARGEST_EFFECT, LEVEL
+from ablate.design.attainable import LEVEL, smallest_p
+from analysis.blocks_needed import LARGEST_EFFECT
 
 POWER = 0.80
 

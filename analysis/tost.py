@@ -17,12 +17,11 @@ from typing import Any
 import numpy as np
 from statsmodels.stats.weightstats import ttost_paired
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Margin
 from analysis.scale import constant, to_unit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ablate.design.attainable import LEVEL
 from ablate.design.spec import Margin
 from analysis.digits import number, p_value, p_words, plural
-from analysis.size import LEVEL, Effect
+from analysis.size import Effect
 
 HOLM, TOST = "Holm p", "TOST p"
 

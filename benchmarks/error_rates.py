@@ -23,12 +23,12 @@ import numpy
 import scipy
 import statsmodels
 
-from ablate.design.attainable import blocks_needed
+from ablate.design.attainable import LEVEL, blocks_needed
 from ablate.trial.cpu import cpu_model
 from analysis.bca import COVERAGE
 from benchmarks import simulated_machines as machines
 from benchmarks import simulated_studies as studies
-from benchmarks.simulated_studies import BLOCKS, DISTRIBUTIONS, LEVEL, STUDIES, Rate
+from benchmarks.simulated_studies import BLOCKS, DISTRIBUTIONS, STUDIES, Rate
 
 SEED = 20261130
 Rows = list[tuple[str, ...]]

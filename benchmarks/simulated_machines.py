@@ -16,8 +16,9 @@ from scipy import stats
 from statsmodels.regression.mixed_linear_model import MixedLM
 from statsmodels.tools.sm_exceptions import ConvergenceWarning
 
+from ablate.design.attainable import LEVEL
 from analysis.mixed_model import kind_effect
-from benchmarks.simulated_studies import BLOCKS, LEVEL, Rate, exact_p
+from benchmarks.simulated_studies import BLOCKS, Rate, exact_p
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

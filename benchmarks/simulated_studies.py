@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ablate.design.attainable import holm
+from ablate.design.attainable import LEVEL, holm
 from ablate.design.spec import Margin
 from analysis.bca import Interval, mean_interval, ratio_interval
 from analysis.blocks_needed import for_difference, for_equivalence
@@ -28,7 +28,6 @@ Array = np.ndarray[Any, np.dtype[np.float64]]
 
 STUDIES = 2000
 BLOCKS = (6, 10, 20)
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import psutil
 
@@ -51,7 +52,7 @@ class Surroundings:
             system=_system(),
             load=os.getloadavg()[0],
             versions=versions,
-            command=" ".join(["python", os.path.relpath(sys.argv[0]), *sys.argv[1:]]),
+            command=" ".join(["python", os.path.relpath(sys.argv[0]), *map(_without_place, sys.argv[1:])]),
         )
 
     def lines(self) -> list[str]:
@@ -64,6 +65,11 @@ class Surroundings:
             f"- load before: {self.load:.2f}{busy}",
             f"- versions: {', '.join(f'{name} {found}' for name, found in self.versions.items())}",
         ]
+
+
+def _without_place(word: str) -> str:
+    """Return a word of the command line; of a path from the root its name alone, since a page is for any machine."""
+    return Path(word).name if Path(word).is_absolute() else word
 
 
 def _system() -> str:

@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from ablate.launch.pending import pending_limit
 from ablate.launch.placement import Node, available_cores
 from ablate.launch.ray_code import Code, on_node, relative
 from ablate.launch.ray_leftovers import raylets_own, watch
-from ablate.launch.ray_listed import Listed
+from ablate.launch.ray_listed import Listed, place_of
 from ablate.launch.ray_lookout import Lookout
 from ablate.launch.ray_memory import forget, keep_no_state
 from ablate.launch.ray_nodes import alive, named
@@ -251,7 +250,7 @@ class TuneLauncher:
         actor = tune.with_parameters(
             TrialActor, launch_id=self._launch_id, tasks={key: task.model_dump_json() for key, task in by_id.items()}
         )
-        placed = tune.with_resources(actor, _place_of)  # unpickled several times a trial, with all that it holds
+        placed = tune.with_resources(actor, place_of)  # unpickled several times a trial, with all that it holds
         callbacks: list[tune.Callback] = [listener]
         callbacks += [ScaleIn(self._leave_at_once)] if self._leave_at_once else []
         callbacks += [Lookout(by_id, waiting)] if waiting else []
@@ -289,16 +288,6 @@ class TuneLauncher:
             self._watch.terminate()
             self._watch.communicate()
             self._watch = None
-
-
-def _place_of(config: Mapping[str, Any]) -> tune.PlacementGroupFactory:
-    return _place(tuple(tuple(bundle.items()) for bundle in config["trial"]["bundles"]))
-
-
-@cache
-def _place(bundles: tuple[tuple[tuple[str, float], ...], ...]) -> tune.PlacementGroupFactory:
-    """Return one object for all trials that ask for the same: each takes 6 kB."""
-    return tune.PlacementGroupFactory([dict(bundle) for bundle in bundles])
 
 
 def _id_of(trial: Any) -> str:

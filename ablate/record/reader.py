@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
@@ -14,9 +13,10 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ablate.design.spec import GridSpec
-from ablate.errors import BadInput, Problem, StoreError, nearest
+from ablate.errors import Problem, StoreError, nearest
 from ablate.record.artifact_file import read_arrays
 from ablate.record.attempt_rows import AttemptRows
+from ablate.record.find_run import find_run
 from ablate.record.open_part import Stored
 from ablate.record.parquet import damage
 from ablate.record.part import Part, live
@@ -38,8 +38,6 @@ from ablate.record.schema import (
 from ablate.record.spec_file import SpecFile, read_spec
 from ablate.remote.location import is_uri
 
-RUNS = "runs"
-_ONE_TRIAL = re.compile(r"\.t[0-9a-f]+$")
 _TRIES = 30
 """Looks at a data set that merges change meanwhile; each is in vain if one comes between listing and opening."""
 _ROWS_AT_ONCE = 300_000
@@ -69,7 +67,7 @@ class Run:
             StoreError: if its ``spec.json`` is damaged or of a newer schema, or the store at a URI refuses.
         """
         self.uri = str(root) if is_uri(root) else None
-        self.paths = StorePaths(fetched(self.uri) if self.uri else _find(Path(root)))
+        self.paths = StorePaths(fetched(self.uri) if self.uri else find_run(Path(root)))
         self.spec: SpecFile = read_spec(self.paths)
         self._heads: dict[Path, Part] = {}
 
@@ -325,32 +323,3 @@ def _retried(read: Callable[[], T], folder: Path) -> T:
     except FileNotFoundError as error:
         found = f"parts vanish while they are read ({error})"
         raise StoreError(Problem(str(folder), found, advice="is something deleting files there?")) from error
-
-
-def _find(root: Path) -> Path:
-    for candidate in (root, Path(RUNS) / root):
-        if StorePaths(candidate).spec_json.is_file():
-            return candidate
-    inside, beside = _runs_in(root), _runs_in(root.parent) | _runs_in(Path(RUNS))
-    if inside:
-        raise BadInput(Problem(str(root), "is no run but holds some", advice=f"runs here: {_listed(inside)}"))
-    found = "is no run: it has no spec.json" if root.exists() else "there is no run of this name"
-    close = nearest(root.name, (path.name for path in beside.values()))
-    advice = f"runs here: {_listed(beside)}" if beside else "`ablate launch grid.yaml` makes one"
-    near = next((str(path) for path in beside.values() if path.name == close), "")
-    raise BadInput(Problem(str(root), found, nearest=near, advice=advice))
-
-
-def _listed(runs: dict[Path, Path]) -> str:
-    return ", ".join(sorted(map(str, runs.values())))
-
-
-def _runs_in(folder: Path) -> dict[Path, Path]:
-    """Return the runs in a folder; stores of one trial (``<study>.<trial id>``) are no studies."""
-    if not folder.is_dir():
-        return {}
-    return {
-        p.resolve(): p
-        for p in sorted(folder.iterdir())
-        if not _ONE_TRIAL.search(p.name) and StorePaths(p).spec_json.is_file()
-    }

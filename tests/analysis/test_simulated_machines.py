@@ -5,8 +5,8 @@ The number of studies is fixed beforehand: 400 reject a test whose true level is
 
 import pytest
 
+from ablate.design.attainable import LEVEL
 from benchmarks.simulated_machines import WORLDS, World, of_blocks, of_model, of_plain_model, of_trials, rejections
-from benchmarks.simulated_studies import LEVEL
 
 pytestmark = pytest.mark.slow
 STUDIES, SEED = 400, 8

@@ -8,10 +8,11 @@ import math
 
 import pytest
 
+from ablate.design.attainable import LEVEL
 from analysis.assumptions import SKEWED_DIFFERENCE, SKEWED_EQUIVALENCE, SKEWED_FAMILY
 from analysis.bca import COVERAGE
 from benchmarks import simulated_studies as studies
-from benchmarks.simulated_studies import BLOCKS, LEVEL, STUDIES, TRUTHS
+from benchmarks.simulated_studies import BLOCKS, STUDIES, TRUTHS
 
 pytestmark = pytest.mark.slow
 SEED = 8

@@ -115,6 +115,19 @@ def test_the_page_says_where_it_was_measured() -> None:
     assert "other work was running" in "".join(Surroundings(**{**vars(here), "load": 3.0}).lines())
 
 
+def test_the_page_names_no_place_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        str(Path.cwd() / "benchmarks" / "all.py"),
+        "guard",
+        "--page",
+        "docs/benchmarks.md",
+        "--json",
+        "/home/me/found.json",
+    ]
+    monkeypatch.setattr("sys.argv", said)
+    assert Surroundings.now().command == "python benchmarks/all.py guard --page docs/benchmarks.md --json found.json"
+
+
 def test_a_row_without_a_peer_has_no_ratio() -> None:
     assert Comparison("x", "s", (1.0,)).ratio is None
     assert Comparison("x", "s", (0.0,), "p", (1.0,)).ratio is None

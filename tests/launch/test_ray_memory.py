@@ -6,8 +6,8 @@ import pytest
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.experiment import Trial
 
+from ablate.launch.ray_listed import place_of
 from ablate.launch.ray_memory import forget, keep_no_state
-from ablate.launch.tune import _place_of
 
 RESULT = {"end": "done", "done": True, "training_iteration": 1, "time_total_s": 0.5, "pid": 17}
 
@@ -47,9 +47,9 @@ def test_a_trial_that_ended_holds_no_result(trial):
 
 
 def test_trials_that_ask_for_the_same_share_what_asks():
-    first, second, other = (_place_of({"trial": {"bundles": [{"CPU": cores}]}}) for cores in (1.0, 1.0, 2.0))
+    first, second, other = (place_of({"trial": {"bundles": [{"CPU": cores}]}}) for cores in (1.0, 1.0, 2.0))
     assert first is second
     assert first != other
     assert first.required_resources == {"CPU": 1.0}
     assert other.required_resources == {"CPU": 2.0}
-    assert _place_of({"trial": {"bundles": [{"CPU": 1.0}, {"CPU": 1.0}]}}).required_resources == {"CPU": 2.0}
+    assert place_of({"trial": {"bundles": [{"CPU": 1.0}, {"CPU": 1.0}]}}).required_resources == {"CPU": 2.0}
