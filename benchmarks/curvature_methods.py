@@ -199,7 +199,11 @@ METHODS: dict[str, tuple[str, Method]] = {
 DEAREST = "hessian-eigenthings, defaults"
 """840 products on every network: run on the first one only, unless all are asked for."""
 
-AT_LATE = (OURS, ALONE, next(iter(EIGSH)), "curvlinops, defaults", "PyHessian, defaults")
+AT_ONCE = tuple(method for method in EIGSH if "then" not in method)
+BY_START = (OURS, ALONE, *AT_ONCE)
+"""What decides by itself when to stop: its products depend on the start, so more starts are made."""
+
+AT_HARD = (OURS, *AT_ONCE, "curvlinops, defaults", "PyHessian, defaults")
 """Compared where eigenvalues lie close; what is told the steps is ours without knowing when to stop."""
 
 

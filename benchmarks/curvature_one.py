@@ -103,10 +103,17 @@ def ends(name: str, folder: Path, seeds: int, method: str, told: str = "") -> di
         "wall_seconds": median(took for _, _, took in runs),
         "top_error": max(abs(run.top / known["top"] - 1) for run, _, _ in runs),
         "bottom_error": max(abs(run.bottom / known["bottom"] - 1) for run, _, _ in runs),
+        "wrong": sum(_wrong(run, known) for run, _, _ in runs),
         "density": len(runs[0][0].nodes) > 0,
         "peak_mb": (most - gradient_peak) / 1e6,
         "kept_mb": kept / 1e6 if len(runs) > 1 else None,  # after one run, what a package set up would count
     }
+
+
+def _wrong(found: Ends, known: dict[str, float]) -> bool:
+    """Return whether an end is off by more than the tolerance, or not given."""
+    errors = found.top / known["top"] - 1, found.bottom / known["bottom"] - 1
+    return not all(abs(error) <= TOLERANCE for error in errors)
 
 
 def product(name: str, folder: Path, repeats: int) -> dict[str, Any]:

@@ -16,14 +16,14 @@ FEWEST_STEPS = 8
 SETTLED = 3
 """Over so many steps an edge has to stand still too: a gap that is only estimated can be wrong."""
 
-FAR, UNSEEN = 0.02, 0.02
-"""A start that has next to nothing of the outermost eigenvector first finds the one after it. That an eigenvalue lies
-farther out than what was found, by more than ``FAR`` of it, has a chance of ``UNSEEN`` at most (``unseen.py``)."""
+UNSEEN = 0.2
+"""A start that has next to nothing of the outermost eigenvector first finds the one after it, or something between two
+that lie close. That an eigenvalue lies farther out than what was found, by more than the tolerance, has a chance of
+``UNSEEN`` at most (``unseen.py``): at most, since all that the moments allow is taken to be at one place."""
 
 MISSED = 0.02
-"""Largest residual over the gap where that cannot be said: of pairs behind the outermost, and of a start that is not
-random. One that has a small share of an eigenvector leaves it unseen while the residual of the next is as small a share
-of the gap."""
+"""Largest residual over the gap of pairs behind the outermost, of which that cannot be said. A start that has a small
+share of an eigenvector leaves it unseen while the residual of the next is as small a share of the gap."""
 
 MORE = 1.25
 """A density of a large model never settles: its start leaves less open than any affordable number of nodes resolves."""
@@ -38,8 +38,8 @@ class Edge:
         bound: an eigenvalue lies within this distance: residual norm and rounding (Parlett 1998, theorem 4.5.1).
         estimate: the likely error: the smaller of the residual and its square over the gap to the next Ritz value, and
             rounding. An estimate, since the gap is one.
-        converged: whether the estimate is within the tolerance, the value stood still for the last steps, and an
-            eigenvalue that is farther out, and went unseen, is unlikely.
+        converged: whether the estimate is within the tolerance, the value stood still for the last steps, and one that
+            is farther out, and went unseen, is unlikely.
         vector: (n,), of norm 1.
     """
 
@@ -80,7 +80,8 @@ def grow(
     bottom: int = 1,
     tick: Callable[[int], None] | None = None,
     enough: Callable[[Ritz, Ritz], bool] | None = None,
-    random: bool = True,
+    random: float = 1.0,
+    far: float | None = None,
 ) -> Edges:
     """Extend a Krylov space until its outermost Ritz pairs have converged, or it has ``most_steps`` dimensions.
 
@@ -93,10 +94,12 @@ def grow(
         tick: told the number of products after each.
         enough: whether what else is read off the space is good enough: asked with the pairs of now and of ``SETTLED``
             steps before; ``MORE`` times the steps of the ends are the most that it gets.
-        random: whether the start points anywhere; of one that does not, nothing is said of what went unseen.
+        random: share of the start's square that points anywhere alike.
+        far: how much farther out, relative to an end, an eigenvalue that went unseen is unlikely; None: the tolerance.
     """
     history: list[Array] = []
     pairs: list[Ritz] = []
+    far = tolerance if far is None else far
     first = 0
     while True:
         krylov.extend()
@@ -106,7 +109,7 @@ def grow(
         wanted = _wanted(len(krylov), top, bottom)
         history = [*history[-SETTLED:], ritz.values[wanted]]
         pairs = [*pairs[-SETTLED:], ritz]
-        good = _good(krylov, ritz, wanted, tolerance, history, random)
+        good = _good(krylov, ritz, wanted, tolerance, history, random, far)
         steps = len(krylov)
         if krylov.exhausted or steps >= most_steps:
             break
@@ -136,7 +139,9 @@ def _wanted(steps: int, top: int, bottom: int) -> list[int]:
     return low + [i for i in range(max(steps - top, 0), steps) if i not in low]
 
 
-def _good(krylov: Krylov, ritz: Ritz, wanted: list[int], tolerance: float, history: list[Array], random: float) -> Mask:
+def _good(
+    krylov: Krylov, ritz: Ritz, wanted: list[int], tolerance: float, history: list[Array], random: float, far: float
+) -> Mask:
     values, residuals = ritz.values[wanted], ritz.residuals[wanted]
     allowed = tolerance * np.abs(values)
     exact = residuals <= krylov.rounding + _eps(ritz)
@@ -146,9 +151,9 @@ def _good(krylov: Krylov, ritz: Ritz, wanted: list[int], tolerance: float, histo
     still = (moved <= allowed) & (len(alike) > SETTLED)
     seen = residuals <= MISSED * np.maximum(_gaps(ritz)[wanted], allowed)
     for i, at in enumerate(wanted):
-        if random and at in (0, len(ritz.values) - 1):
-            beyond = float(values[i]) + (-1 if at == 0 else 1) * FAR * abs(float(values[i]))
-            seen[i] = near[i] and still[i] and krylov.unseen(beyond) <= UNSEEN
+        if at in (0, len(ritz.values) - 1):
+            beyond = float(values[i]) + (-1 if at == 0 else 1) * far * abs(float(values[i]))
+            seen[i] = near[i] and still[i] and krylov.unseen(beyond, random) <= UNSEEN
     return np.asarray(exact | (near & seen & still))
 
 

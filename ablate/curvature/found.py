@@ -90,7 +90,7 @@ class Along:
 
 @dataclass(frozen=True)
 class Curvature:
-    """What a probe found. ``products`` counts all products with the Hessian."""
+    """What a probe found. ``products`` counts all products with the Hessian; ``warm``: from vectors found before."""
 
     dimension: int
     loss: float
@@ -105,6 +105,7 @@ class Curvature:
     products: int
     dtype: str
     seed: int
+    warm: bool
 
     @property
     def top(self) -> Edge:

@@ -118,13 +118,15 @@ class Krylov:
         """The diagonal of the operator in the basis, (m,)."""
         return list(self._alpha)
 
-    def unseen(self, place: float) -> float:
-        """Return how likely an eigenvalue at ``place`` or farther out left no trace, at most; the start was random.
+    def unseen(self, place: float, random: float = 1.0) -> float:
+        """Return how likely an eigenvalue at ``place`` or farther out left no trace, at most.
 
         Args:
             place: outside the Ritz values.
+            random: share of the start's square that points anywhere alike.
         """
-        return chance(largest_mass(self._alpha, self._beta, place), self.dimension - self._deflated_rank)
+        mass = largest_mass(self._alpha, self._beta, place) / random
+        return chance(mass, self.dimension - self._deflated_rank)
 
     def image(self, vector: Tensor) -> Tensor:
         """Return the operator's product with a vector (n,)."""

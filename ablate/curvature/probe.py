@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,8 +23,10 @@ from ablate.curvature.objective import Loss, Objective, objective
 from ablate.curvature.trace import Trace, deflated
 from ablate.curvature.verified import verify
 
-WARM_RANDOM = 0.1
-"""Size of the random part of a warm start beside vectors of norm 1: without one, a new direction would not be seen."""
+WARM_RANDOM, WARM_FAR = 0.8, 0.1
+"""Share of a warm start's square that is random, and how much farther out, relative to an end, a new eigenvalue is then
+unlikely to have gone unseen. That none is farther out by the tolerance takes as many products as a cold start: it rests
+on the random part alone."""
 
 NOISE = 0.1
 """Standard deviation of what is added to a random start's signs."""
@@ -54,8 +57,8 @@ def probe(
         sizes: samples in each batch; None for the first dimension of its first tensor.
         update: (n,) the last update of the parameters, to have the curvature along it.
         warm: what was found a little earlier in training, or its extreme vectors (n,): they start the space, which then
-            converges sooner.
-            Such a start is not random, so it needs ``probes=0``.
+            converges sooner, but may miss a new eigenvalue that is up to ``WARM_FAR`` farther out. Such a start is not
+            random, so it needs ``probes=0``.
         tick: told the number of products so far.
         only: names of the parameters to vary, one player's for instance; None for all.
         plan: fields of ``Plan``.
@@ -100,7 +103,8 @@ def look(
         krylov = Krylov(hessian.__matmul__, start, image=image)
         enough = partial(settled, dimension=n, starts=plan.probes) if plan.probes else None
         most = min(plan.most_steps, n)
-        edges = grow(krylov, plan.tolerance, most, plan.top, plan.bottom, tick, enough, random=warm is None)
+        sure = (1.0, None) if warm is None else (WARM_RANDOM, WARM_FAR)
+        edges = grow(krylov, plan.tolerance, most, plan.top, plan.bottom, tick, enough, *sure)
         density = _density(hessian, plan, edges, krylov, draws) if plan.probes else None
         in_basis = krylov.inside(hessian.gradient.to(torch.float64))
     gradient, values = hessian.gradient.to(torch.float64), edges.ritz.values
@@ -117,9 +121,8 @@ def look(
     along = _along(hessian, gradient, squares, certain, update)
     trace = _trace(krylov, plan, density, draws)
     dtype = str(target.dtype).removeprefix("torch.")
-    return Curvature(
-        n, hessian.loss, edges, density, trace, index, along, newton, kind, evidence, hessian.products, dtype, plan.seed
-    )
+    asked = (hessian.products, dtype, plan.seed, warm is not None)
+    return Curvature(n, hessian.loss, edges, density, trace, index, along, newton, kind, evidence, *asked)
 
 
 def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | Sequence[Tensor] | None) -> Tensor:
@@ -128,8 +131,9 @@ def _start(n: int, draws: torch.Generator, target: Objective, warm: Curvature | 
         return random
     found = [edge.vector for edge in warm.edges.top + warm.edges.bottom] if isinstance(warm, Curvature) else list(warm)
     known: Tensor = torch.stack(found).sum(dim=0).to(target.device)
-    known += WARM_RANDOM * random / random.norm()
-    return known
+    start: Tensor = math.sqrt(1 - WARM_RANDOM) * known / known.norm()
+    start += math.sqrt(WARM_RANDOM) * random / random.norm()
+    return start
 
 
 def _random(n: int, draws: torch.Generator) -> Tensor:

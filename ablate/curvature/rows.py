@@ -118,4 +118,4 @@ def _escape(found: Curvature, optimiser: Step | None) -> Iterator[dict[str, Any]
 
 
 def _how(found: Curvature) -> str:
-    return "dense" if found.index.method == "dense" else "lanczos"
+    return "dense" if found.index.method == "dense" else "lanczos, warm" if found.warm else "lanczos"

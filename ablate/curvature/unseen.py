@@ -10,6 +10,10 @@ that is is known before anything is measured: the square of a component of a uni
 anywhere alike is beta distributed, and below s^2 with a probability of at most s sqrt(2 n / pi). This holds whenever
 the space stops growing, and whatever the spectrum is (Kuczynski and Wozniakowski 1992 bound the same before the
 products are made, so by far more).
+
+If only the share w of the start's square points anywhere and the rest is known vectors, c is a known number plus
+sqrt(w) times such a component. What is added makes c fall within s of 0 no more often, since such a component is
+likeliest there: the chance is at most that of s^2 / w.
 """
 
 from __future__ import annotations

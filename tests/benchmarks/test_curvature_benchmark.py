@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmarks import curvature, curvature_methods
 from benchmarks.curvature_kept import PREDNET, kept
 from benchmarks.curvature_methods import ALONE, EIGSH, METHODS, OURS, THEN
-from benchmarks.curvature_networks import LATE, NAMES, network
+from benchmarks.curvature_networks import CLOSE, HARD, LATE, NAMES, network
 from benchmarks.curvature_page import curvature_page
 from benchmarks.curvature_rows import best_eigsh, comparisons
 from benchmarks.measured import Comparison
@@ -53,6 +53,7 @@ def ends(products: int, seconds: float, **more: Any) -> dict[str, Any]:
         "seconds": seconds,
         "top_error": 1e-4,
         "bottom_error": 1e-5,
+        "wrong": 0,
     }
     row |= {"every": {"products": [products] * 2, "seconds": [seconds] * 2}}
     return row | {"density": True, "peak_mb": 80.0, "kept_mb": None} | more
@@ -65,13 +66,13 @@ def shown(found: dict[str, Any], tasks: list[str]) -> Console:
 
 
 def test_what_failed_or_is_missing_is_said_and_an_error_over_the_tolerance_stands_out() -> None:
-    ours = ends(22, 0.5, bottom_error=2e-3)
+    ours = ends(22, 0.5, bottom_error=2e-3, wrong=1)
     methods = {"ours": ours, "other": ends(44, 0.5, bottom_error=float("nan")), "peer": {"failed": "not there"}}
     net = {"reference": REFERENCE, "ends": methods, "warm": {"failed": "boom"}}
     warm = {"cold": 90, "warm": 45, "ratio": 2.0, "worst_error": 1e-4}
     console = shown({"net": net, "good": {"reference": REFERENCE, "warm": warm}}, ["ends", "warm"])
     text = console.export_text(clear=False)
-    for words in ("not there", "44 (2x)", "not given", "warm, net: boom", "good"):
+    for words in ("not there", "44 (2x)", "not given", "1 of 2", "0 of 2", "warm, net: boom", "good"):
         assert words in text
     assert "\x1b[1;31m2.0e-03" in console.export_text(styles=True)
 
@@ -96,33 +97,36 @@ def test_without_a_reference_nothing_else_is_measured(monkeypatch: pytest.Monkey
     monkeypatch.setattr(curvature, "one", one)
     found: dict[str, Any] = {}
     curvature.measure(found, ["ends", "warm"], 1, every=False, console=Console(file=io.StringIO()))
-    assert asked == [("reference", name) for name in (*NAMES, LATE)]
+    assert asked == [("reference", name) for name in (*NAMES, *HARD)]
     assert all(here["warm"] == {"failed": "no digits"} for here in found.values())
 
 
 def test_the_dearest_package_runs_on_one_network_unless_asked() -> None:
-    on = {name: curvature_methods.DEAREST in curvature.methods_of(name, every=False) for name in (*NAMES, LATE)}
-    assert on == {NAMES[0]: True, NAMES[1]: False, NAMES[2]: False, LATE: False}
+    on = {name: curvature_methods.DEAREST in curvature.methods_of(name, every=False) for name in (*NAMES, *HARD)}
+    assert on == {NAMES[0]: True, NAMES[1]: False, NAMES[2]: False, CLOSE: False, LATE: False}
     assert all(curvature_methods.DEAREST in curvature.methods_of(name, every=True) for name in NAMES)
 
 
 def test_a_quadrature_follows_the_cheapest_eigsh_that_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap, told = dict.fromkeys(EIGSH, 60) | {APART: 30, BE: 40}, []
+    counts: dict[tuple[str, str], int] = {}
 
     def one(task: str, name: str, folder: str, count: int, *rest: str) -> dict[str, Any]:
         if task == "reference":
             return REFERENCE
         told.append(rest)
-        assert count == (1 if rest[0] in curvature_methods.APART else 2)
+        counts[name, rest[0]] = count
         return ends(cheap.get(rest[0], 25), 1.0, bottom_error=1e-2 if rest[0] == APART else 1e-4)
 
     monkeypatch.setattr(curvature, "one", one)
     monkeypatch.setattr(curvature, "NAMES", NAMES[:1])
-    monkeypatch.setattr(curvature, "LATE", NAMES[0])
+    monkeypatch.setattr(curvature, "HARD", (LATE,))
     found: dict[str, Any] = {}
     curvature.measure(found, ["ends"], 2, every=False, console=Console(file=io.StringIO()))
     assert (BE + THEN, "24") in told
     assert [rest for rest in told if rest[0].endswith(THEN)] == [(BE + THEN, "24")] * 2
+    assert [counts[NAMES[0], method] for method in (OURS, ALONE, BE, BE + THEN, APART)] == [6, 6, 6, 6, 1]
+    assert {count for (name, _), count in counts.items() if name == LATE} == {2}
 
 
 def test_of_settings_that_are_all_wrong_or_failed_the_cheapest_or_none_is_the_peer() -> None:
@@ -161,7 +165,7 @@ def test_the_page_says_where_what_and_how_each_method_did() -> None:
     text = curvature_page(Surroundings.now(), "Title", rows, [curvature.ends_table("net", here)], 90.0, broken=True)
     for words in ("# Title", "- machine: ", "- compared: PyHessian", "in 2 min", "**Broken off", "1 of 2 targets met"):
         assert words in text
-    assert "| ours | 22 (1x) | 0.50 (1x) | 1.0e-04 | **2.0e-03** | yes | yes | 80 |  |" in text
+    assert "| ours | 22 (1x) | 0.50 (1x) | 1.0e-04 | **2.0e-03** | 0 of 2 | yes | yes | 80 |  |" in text
     assert "| peer | not there |" in text
     assert "Broken off" not in curvature_page(Surroundings.now(), "Title", rows, [], 90.0, broken=False)
 

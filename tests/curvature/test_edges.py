@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy.stats import binom
 
 from ablate.curvature import edges
 from ablate.curvature.edges import grow
 from ablate.curvature.lanczos import Krylov
+from ablate.curvature.probe import WARM_FAR, WARM_RANDOM
 
 SPECTRUM = np.concatenate([np.linspace(-0.02, 0.06, 397), [-0.0294, -0.0271, 6.2]])
 LOWEST = 397
@@ -37,3 +39,37 @@ def test_a_start_with_little_of_the_lowest_eigenvector_seldom_stops_at_the_next(
     limited = early()
     monkeypatch.setattr(edges, "UNSEEN", 1.0)
     assert 4 * limited <= early() > 4
+
+
+WARM_SPECTRUM = torch.from_numpy(np.concatenate([np.linspace(-0.2, 0.6, 397), [-1.2, -1.0, 6.2]]))
+NEW, OLD = 397, [398, 399]
+
+
+def unseen_by_warm_starts(far: float, share: float | None) -> int:
+    """Return how many of forty starts with known vectors in them miss a new eigenvalue that lies 20 % farther out.
+
+    Args:
+        far: what they are asked for.
+        share: how much of the new eigenvector the random part has; None for whatever it has.
+    """
+    known = torch.zeros(len(WARM_SPECTRUM), dtype=torch.float64)
+    known[OLD] = 0.5**0.5
+    draws, count = torch.Generator().manual_seed(0), 0
+    for _ in range(40):
+        random = torch.randn(len(WARM_SPECTRUM), dtype=torch.float64, generator=draws)
+        random[NEW] = random[NEW] if share is None else share
+        start = (1 - WARM_RANDOM) ** 0.5 * known + WARM_RANDOM**0.5 * random / random.norm()
+        krylov = Krylov(lambda v: WARM_SPECTRUM * v, start)
+        bottom = grow(krylov, 1e-3, 200, random=WARM_RANDOM, far=far).bottom[0]
+        assert bottom.converged
+        count += bottom.value > -1.1
+    return count
+
+
+def test_a_warm_start_seldom_misses_a_new_eigenvalue_that_is_farther_out() -> None:
+    assert unseen_by_warm_starts(WARM_FAR, None) <= binom.ppf(0.999, 40, edges.UNSEEN)
+
+
+def test_who_looks_nearer_sees_more() -> None:
+    """One start in 100 has so little of the new eigenvector."""
+    assert unseen_by_warm_starts(0.01, 0.01) < unseen_by_warm_starts(WARM_FAR, 0.01)
