@@ -199,6 +199,12 @@ def test_each_target_is_met_or_not() -> None:
         (", trace at 99 products: relative error", "a"): False,
         (": products for five snapshots", "five cold starts"): True,
     }
+    hard = {(row.what.removeprefix(CLOSE), row.peer_name): row.met for row in comparisons({CLOSE: {"ends": methods}})}
+    assert {what for (what, _), was in hard.items() if was is not None} == {
+        ", both ends: worst relative error",
+        ": memory kept after a probe",
+        ": peak memory beside a gradient's",
+    }
     assert rows[f"{both}products", BE + THEN].note == "a quadrature of as many steps as ours, 19"
     assert rows[f"{alone}products", BE].note == (
         f"of its settings the cheapest that is right; {APART} 30 products, wrong by 1.0e-02"
