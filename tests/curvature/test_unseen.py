@@ -105,6 +105,6 @@ def test_an_end_is_missed_no_more_often_than_the_chance_allows(spectrum: np.ndar
 
 
 def test_of_two_ends_closer_than_was_looked_for_the_wrong_one_is_found_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rule before: that none is 2 % farther out is sure to 98 %, and nearly a third of the starts stop too early."""
+    """The rule before: that none is 2 % farther out is sure to 98 %, but nearly a third of the starts stop early."""
     monkeypatch.setattr(edges, "UNSEEN", 0.02)
     assert missed(CLOSE, far=0.02) > binom.ppf(0.999, STARTS, 0.2)
