@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ablate.design.spec import Margin
+from ablate.design.own_settings import own_settings_words
+from ablate.design.spec import GridSpec, Margin
 from ablate.record.reader import Run
 from analysis.appendix import appendix
 from analysis.as_json import as_json
@@ -130,7 +131,7 @@ def judge(run: Run, report: GapReport, within: Margin | None) -> VerdictReport:
             headline=contrast.verdict.headline,
             gap=gap_words(contrast.effect),
             sentence=contrast.verdict.sentence,
-            evidence=tuple(evidence_lines(contrast)),
+            evidence=(*evidence_lines(contrast), *_settings(contrast, run.grid)),
             would_change=tuple(would_change(contrast, within)),
             appendix=appendix(contrast, report.outcome, within, recorded),
         )
@@ -147,3 +148,11 @@ def judge(run: Run, report: GapReport, within: Margin | None) -> VerdictReport:
         assumptions=tuple(taken_for_granted(report.contrasts)),
         blind=BLIND,
     )
+
+
+def _settings(contrast: ContrastReport, grid: GridSpec) -> list[tuple[str, str]]:
+    """Return in which settings the arms of a BUG differ that is none of memory: it may be what was asked for."""
+    if contrast.verdict.cause != "BUG" or any(side.fault for side in contrast.guard):
+        return []
+    words = [own_settings_words(one, grid) for one in grid.contrasts if one.label == contrast.label]
+    return [("settings", one) for one in words if one]

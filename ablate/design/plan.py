@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ablate.design.attainable import LEVEL, blocks_needed, holm, smallest_p
 from ablate.design.comparable import compared_cells
 from ablate.design.cross import trials
+from ablate.design.own_settings import own_settings_words
 from ablate.design.probes import ProbesForecast, forecast_probes
 from ablate.design.spec import Arm, Contrast, GridSpec
 from ablate.design.trial_spec import Frozen, Scalar, TrialSpec
@@ -141,7 +142,7 @@ def plan(
         batches=len(planned) * grid.batches,
         probes=forecast_probes(grid, planned),
         contrasts=contrasts,
-        warnings=tuple(_warnings(contrasts, grid)),
+        warnings=(*_warnings(contrasts, grid), *_of_settings(grid)),
     )
 
 
@@ -198,6 +199,12 @@ def _of_controls(grid: GridSpec) -> list[str]:
         f"no gap can be called SYSTEMATIC: the one-ulp control {name} has {controls[name]} "
         f"block{'s' if controls[name] != 1 else ''}, below {LEVEL} needs {blocks_needed(1)}"
     ]
+
+
+def _of_settings(grid: GridSpec) -> list[str]:
+    """Say so if an arm has a number of its own, a learning rate for instance: its audit would call it a bug."""
+    found = [own_settings_words(contrast, grid, numbers=True) for contrast in grid.contrasts]
+    return [words for words in dict.fromkeys(found) if words]
 
 
 def refuse_oversubscription(grid: GridSpec, cores: int, where: Callable[[Loc], str]) -> None:

@@ -97,6 +97,28 @@ def test_a_wrong_gradient_is_a_bug_whatever_the_outcomes(judged):
     assert one.appendix.endswith(" The comparison is void until this is repaired.")
 
 
+def test_a_bug_names_the_settings_in_which_its_arms_differ(judged):
+    """A learning rate of its own is one by what was asked for; an overwritten tensor is one whatever was asked."""
+    own = ARMS | {"changed": ARMS["changed"].model_copy(update={"settings": {"lr": 0.1, "input": "copied"}})}
+    spec, rows = grid(own, margin=MARGIN), changed(audit(), GRADIENT, **BUG)
+    assert found(judged(teller(rows), spec)[LABEL], "settings") == [
+        "the arms differ in the setting input (the default in plain, copied in changed), lr (the default in plain, 0.1 "
+        "in changed): an arm is held to the result under its reference arm's settings; what is meant to change it is a "
+        "factor's level"
+    ]
+
+
+def test_nothing_is_said_of_settings_beside_an_overwritten_tensor(judged):
+    own = ARMS | {"changed": ARMS["changed"].model_copy(update={"settings": {"lr": 0.1}})}
+    assert not found(judged(teller([*audit(), *overwritten(0)]), grid(own, margin=MARGIN))[LABEL], "settings")
+
+
+def test_nothing_is_said_of_settings_where_they_are_equal(judged):
+    alike = ARMS | {"changed": ARMS["changed"].model_copy(update={"settings": ARMS["plain"].settings})}
+    spec, rows = grid(alike, margin=MARGIN), changed(audit(), GRADIENT, **BUG)
+    assert not found(judged(teller(rows), spec)[LABEL], "settings")
+
+
 def test_equal_losses_do_not_hide_a_wrong_slope(judged):
     slope = {"batch_index": 0, "check": "slope", "verdict": "bug", "quantity": "gradient", "name": "conv1.bias"}
     numbers = {"error": 0.5, "scale": 1.0, "bound": 1e-8}

@@ -101,6 +101,26 @@ def test_a_one_ulp_control_on_too_few_blocks_is_announced(load, blocks, few):
     assert plan(grid, cores=2).warnings == ((said,) if few else ())
 
 
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("{lr: 0.1}", "lr (the default in a, 0.1 in b)"),
+        ("{width: 8, lr: 0.1}", "lr (the default in a, 0.1 in b), width (4 in a, 8 in b)"),
+        ("{width: 4}", None),
+        ("{input: copied}", None),
+        ("{fast: true}", None),
+    ],
+)
+def test_an_arm_with_a_number_of_its_own_is_announced(load, settings, said):
+    """Words and switches choose between ways to compute the same; a learning rate does not."""
+    grid = load(f"settings: {{width: 4}}\narms: {{a: {{}}, b: {{settings: {settings}}}}}\n", minimal=minimal_with(7))
+    words = (
+        f"the arms differ in the setting {said}: an arm is held to the result under its reference arm's settings; "
+        "what is meant to change it is a factor's level"
+    )
+    assert plan(grid, cores=1).warnings == ((words,) if said else ())
+
+
 ADVICE = (
     "lower `threads`, or launch on a machine with more cores: threads that share a core would be measured as a slow arm"
 )
